@@ -1,0 +1,13 @@
+"""Multi-label losses, metrics and datasets for OpenMMLab."""
+
+from importlib.util import find_spec
+
+from .version import __version__
+
+# ``functional`` and the array half of ``evaluation`` need torch and numpy alone; everything else needs MMEngine.
+if find_spec('mmengine') is not None:
+    from . import compat, registry
+
+    compat.apply()
+
+__all__ = ['__version__']

@@ -1,0 +1,46 @@
+"""Registries of this package, children of MMEngine's with scope ``mmml_losses``.
+
+``dict(type='mmml_losses.SPALoss')`` builds from the registries of every OpenMMLab project. Nothing is registered in
+MMEngine's own registries, so a bare name such as ``FocalLoss`` always means the host project's class.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from mmengine import registry as mmengine_registry
+
+SCOPE = 'mmml_losses'
+
+
+class Registry(mmengine_registry.Registry):
+    """A registry of scope ``mmml_losses`` that answers a misspelt name with the names that come near."""
+
+    def __init__(self, name: str, parent: mmengine_registry.Registry, locations: list[str]):
+        super().__init__(name, parent=parent, scope=SCOPE, locations=locations)
+
+    def get(self, key: str) -> type | None:
+        found = super().get(key)
+        # A dotted key is another project's name or a full import path: the caller decides what its absence means.
+        if found is None and '.' not in key.removeprefix(f'{SCOPE}.'):
+            raise KeyError(self._not_found_message(key.removeprefix(f'{SCOPE}.')))
+        return found
+
+    def _not_found_message(self, name: str) -> str:
+        names = sorted(self.module_dict)
+        by_lower_name = {known.lower(): known for known in names}
+        near = difflib.get_close_matches(name.lower(), by_lower_name, n=3, cutoff=0.5)
+        if near:
+            hint = 'did you mean ' + ' or '.join(f"'{by_lower_name[match]}'" for match in near) + '?'
+        else:
+            hint = f'it has {", ".join(names) or "no entries"}'
+        return f"'{name}' is not in the {self.name} registry of {SCOPE}: {hint}"
+
+
+# MMEngine has no registry for losses, and a parent takes one child per scope: losses and heads share one object.
+LOSSES = MODELS = Registry(
+    'model', mmengine_registry.MODELS, locations=['mmml_losses.losses', 'mmml_losses.models']
+)
+DATASETS = Registry('dataset', mmengine_registry.DATASETS, locations=['mmml_losses.datasets'])
+METRICS = Registry('metric', mmengine_registry.METRICS, locations=['mmml_losses.evaluation'])
+HOOKS = Registry('hook', mmengine_registry.HOOKS, locations=['mmml_losses.engine'])
