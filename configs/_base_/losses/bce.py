@@ -1,0 +1,1 @@
+loss = dict(type='mmml_losses.BCELoss')

@@ -1,0 +1,9 @@
+_base_ = [
+    '_base_/models/resnet_digits.py',
+    '_base_/datasets/digit_scenes.py',
+    '_base_/schedules/digits.py',
+    '_base_/losses/spa_lpr.py',
+    '_base_/default_runtime.py',
+]
+
+model = dict(head=dict(loss=_base_.loss))

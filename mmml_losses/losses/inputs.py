@@ -1,0 +1,54 @@
+"""From what callers send to what losses compute on: (N, C) logits and targets of one floating type."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def promote(logits: Tensor) -> Tensor:
+    """Half precision to float32; float32 and float64 as they are."""
+    if not logits.is_floating_point():
+        raise TypeError(f'cls_score must be a floating-point tensor, got {logits.dtype}')
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+
+def one_hot_targets(target: Tensor, logits: Tensor) -> Tensor:
+    """Targets (N, C) in the dtype of the logits, from (N, C) or from class indices (N,).
+
+    Index C is background, a row of zeros; index -1 is unknown, a row of -1.
+    """
+    if logits.dim() != 2:
+        raise ValueError(f'cls_score must be of shape (N, C), got {tuple(logits.shape)}')
+    if target.shape == logits.shape:
+        return target.to(logits.dtype)
+    if target.dim() != 1 or target.is_floating_point() or len(target) != len(logits):
+        raise ValueError(
+            f'target must be of the shape of cls_score, {tuple(logits.shape)}, or {len(logits)} integer class '
+            f'indices, got {target.dtype} of shape {tuple(target.shape)}'
+        )
+    classes = logits.size(1)
+    if target.numel() and not (target.min() >= -1 and target.max() <= classes):
+        raise ValueError(
+            f'target indices must be in [0, {classes}], where {classes} is background, or -1 for unknown, '
+            f'got {target.min().item()} to {target.max().item()}'
+        )
+    indices = target.long().unsqueeze(1)
+    one_hot = logits.new_zeros(len(target), classes + 1).scatter_(1, indices.clamp(min=0), 1)[:, :classes]
+    return one_hot.masked_fill(indices < 0, -1)
+
+
+def check_targets(target: Tensor, soft: bool, loss_name: str) -> None:
+    """Refuse labels that mean nothing, before they turn into a number that looks like a loss."""
+    if torch.compiler.is_compiling() or not target.numel():
+        return
+    low, high = target.aminmax()
+    valid = bool(low >= -1) and bool(high <= 1)
+    if valid and low < 0:
+        valid = bool(((target >= 0) | (target == -1)).all())
+    if not valid:
+        raise ValueError(
+            f'target must be 1, 0, -1 for unknown, or between 0 and 1, got values from {low.item()} to {high.item()}'
+        )
+    if not soft and not bool((target == target.round()).all()):
+        raise ValueError(f'target of {loss_name} must be 1, 0 or -1: it is not defined for values between 0 and 1')

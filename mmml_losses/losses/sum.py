@@ -1,0 +1,76 @@
+"""A sum of named losses."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from ..registry import LOSSES
+from .base import MultiLabelLoss
+from .links import Link
+
+
+@LOSSES.register_module()
+class SumLoss(MultiLabelLoss):
+    """Adds losses and regularisers, each with its own ``loss_weight`` and ``reduction``.
+
+    The sum reads logits through the link of its first pointwise part unless it is given one. Parts that compare
+    probabilities and have no link of their own (LPR) read through the same.
+
+    Args:
+        losses: Parts by name, each a loss or its config. The names appear in the training log; they must not contain
+            ``'loss'``, because MMEngine adds every logged value of such a name to the total.
+        loss_weight: Factor of the whole sum.
+        link: Replaces the link of the first pointwise part.
+
+    Example:
+        >>> SumLoss(losses=dict(spa=dict(type='SPALoss'), lpr=dict(type='LabelPairRegularizer', loss_weight=0.5)))
+    """
+
+    def __init__(
+        self, losses: dict[str, MultiLabelLoss | dict], loss_weight: float = 1.0, link: Link | dict | None = None
+    ):
+        parts = {name: _build_part(name, loss) for name, loss in losses.items()}
+        if not parts:
+            raise ValueError('losses must name at least one part, got none')
+        if link is None:
+            link = next((part.link for part in parts.values() if not part.adopts_link), None)
+        super().__init__(loss_weight=loss_weight, link=link)
+        for part in parts.values():
+            if part.adopts_link:
+                part.link = self.link
+        self.losses = nn.ModuleDict(parts)
+
+    def parts(
+        self, cls_score: Tensor, target: Tensor, reduction_override: str | None = None, **kwargs
+    ) -> dict[str, Tensor]:
+        """Each part by name, reduced and weighted as it enters the sum."""
+        if reduction_override == 'none':
+            raise ValueError("reduction_override must be 'mean' or 'sum' for SumLoss: its parts differ in shape")
+        return {
+            name: self.loss_weight * loss(cls_score, target, reduction_override=reduction_override, **kwargs)
+            for name, loss in self.losses.items()
+        }
+
+    def forward(
+        self,
+        cls_score: Tensor,
+        target: Tensor,
+        weight: Tensor | None = None,
+        avg_factor: float | Tensor | None = None,
+        reduction_override: str | None = None,
+        **kwargs,
+    ) -> Tensor:
+        """The sum of :meth:`parts`; the arguments are those of :class:`MultiLabelLoss` and go to every part."""
+        parts = self.parts(
+            cls_score, target, reduction_override, weight=weight, avg_factor=avg_factor, **kwargs
+        )
+        return sum(parts.values())
+
+
+def _build_part(name: str, loss: MultiLabelLoss | dict) -> MultiLabelLoss:
+    if 'loss' in name or '.' in name:
+        raise ValueError(f"losses must have names without 'loss' and without dots, got {name!r}")
+    part = loss if isinstance(loss, nn.Module) else LOSSES.build(loss)
+    if not isinstance(part, MultiLabelLoss):
+        raise TypeError(f'losses must hold losses of mmml_losses, got {type(part).__name__} as {name!r}')
+    return part

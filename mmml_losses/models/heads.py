@@ -1,0 +1,112 @@
+"""The multi-label head for MMPretrain, and the link for MMPretrain's own heads."""
+
+from __future__ import annotations
+
+from functools import wraps
+
+import torch
+from mmengine.logging import MessageHub
+from mmpretrain.models.heads import MultiLabelClsHead
+from mmpretrain.structures import DataSample
+from torch import Tensor, nn
+
+from ..losses import MultiLabelLoss, SumLoss
+from ..registry import MODELS
+
+
+@MODELS.register_module()
+class MultiLabelHead(MultiLabelClsHead):
+    """A classifier on pooled features, trained by any multi-label loss and read through that loss's link.
+
+    Unlike MMPretrain's heads it passes no ``avg_factor``: the ``reduction`` of the loss is what its config says.
+
+    Args:
+        num_classes: Number of labels.
+        in_channels: Width of the features of the last stage. Not needed with ``classifier``.
+        loss: Config of a loss of this package, BCE by default, or of one of MMPretrain's, which then must not meet
+            unknown labels.
+        classifier: Config of a module from the features of the last stage to (N, ``num_classes``) logits. A linear
+            layer by default.
+        thr: A label is predicted where its probability reaches it. 0.5 by default.
+        topk: Without ``thr``: so many most probable labels are predicted.
+        init_cfg: Initialisation, by default as in MMPretrain's linear head.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        in_channels: int | None = None,
+        loss: dict | nn.Module | None = None,
+        classifier: dict | None = None,
+        thr: float | None = None,
+        topk: int | None = None,
+        init_cfg: dict | list | None = None,
+    ):
+        if (in_channels is None) == (classifier is None):
+            raise ValueError(f'give either in_channels or classifier, got {in_channels} and {classifier}')
+        super().__init__(
+            loss=loss or dict(type='mmml_losses.BCELoss'),
+            thr=thr,
+            topk=topk,
+            init_cfg=init_cfg or dict(type='Normal', layer='Linear', std=0.01),
+        )
+        self.num_classes = num_classes
+        self.fc = nn.Linear(in_channels, num_classes) if classifier is None else MODELS.build(classifier)
+
+    def forward(self, feats: tuple[Tensor, ...]) -> Tensor:
+        """Logits (N, C) from the features of the last stage."""
+        return self.fc(self.pre_logits(feats))
+
+    def _get_loss(self, cls_score: Tensor, data_samples: list[DataSample], **kwargs) -> dict[str, Tensor]:
+        target = stack_targets(data_samples, cls_score.size(1))
+        if not isinstance(self.loss_module, MultiLabelLoss):
+            if (target < 0).any():
+                raise ValueError(
+                    f'{type(self.loss_module).__name__} does not know unknown labels (-1): '
+                    'use a loss of mmml_losses, or a dataset without them'
+                )
+            return {'loss': self.loss_module(cls_score, target, avg_factor=len(cls_score), **kwargs)}
+        kwargs.update(epoch=current_epoch(), sample_idx=stack_sample_indices(data_samples))
+        if isinstance(self.loss_module, SumLoss):
+            parts = self.loss_module.parts(cls_score, target, **kwargs)
+            return {'loss': sum(parts.values()), **{name: part.detach() for name, part in parts.items()}}
+        return {'loss': self.loss_module(cls_score, target, **kwargs)}
+
+
+def stack_targets(data_samples: list[DataSample], num_classes: int) -> Tensor:
+    """Targets (N, C) from the scores of the samples where they have them, and otherwise from their label indices."""
+    if 'gt_score' in data_samples[0]:
+        return torch.stack([sample.gt_score.float() for sample in data_samples])
+    target = data_samples[0].gt_label.new_zeros(len(data_samples), num_classes, dtype=torch.float32)
+    for row, sample in zip(target, data_samples, strict=True):
+        row[sample.gt_label] = 1
+    return target
+
+
+def stack_sample_indices(data_samples: list[DataSample]) -> Tensor | None:
+    """Positions of the samples in their dataset, or None where the pipeline does not pack them."""
+    indices = [sample.get('sample_idx') for sample in data_samples]
+    return None if None in indices else torch.as_tensor(indices)
+
+
+def current_epoch() -> int | None:
+    """The epoch of the running Runner, counted from 0, or None outside one."""
+    return MessageHub.get_current_instance().get_info('epoch', None)
+
+
+def _ask_the_loss(get_predictions):
+    """Make a head read its logits through the link of its loss, where that loss has one."""
+
+    @wraps(get_predictions)
+    def through_link(self, cls_score, data_samples):
+        if isinstance(self.loss_module, MultiLabelLoss):
+            # The head goes on to take the sigmoid, which turns log-odds into the probabilities of the link.
+            cls_score = self.loss_module.logit_probabilities(cls_score)
+        return get_predictions(self, cls_score, data_samples)
+
+    return through_link
+
+
+# MMPretrain's multi-label heads (1.0 to 1.3) spell the sigmoid when they predict. With a loss of ours that would be
+# silently wrong for every link but one, so they ask the loss; with any other loss they do what they always did.
+MultiLabelClsHead._get_predictions = _ask_the_loss(MultiLabelClsHead._get_predictions)

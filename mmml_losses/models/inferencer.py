@@ -1,0 +1,101 @@
+"""Labels with probabilities for image files and folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from mmengine.config import Config
+from mmpretrain.apis import ImageClassificationInferencer
+from mmpretrain.structures import DataSample
+
+from ..compat import check_checkpoint
+
+IMAGE_SUFFIXES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
+
+
+class MultiLabelInferencer(ImageClassificationInferencer):
+    """Runs a trained multi-label classifier on images.
+
+    MMPretrain's inferencer knows one label per image; this one returns every label that the head predicts, most
+    probable first. The config comes from a file of yours and never from the text inside a checkpoint.
+
+    Args:
+        config: Config of the model, or its path.
+        checkpoint: Path of the weights.
+        device: Where to run; the CPU by default.
+        classes: Class names; by default those stored in the checkpoint.
+
+    Example:
+        >>> inferencer = MultiLabelInferencer('configs/spa_lpr_digits.py', 'work_dirs/spa_lpr_digits/epoch_15.pth')
+        >>> inferencer('data/digit_scenes/test', batch_size=64)
+        [{'img_path': 'data/digit_scenes/test/000001.png', 'labels': ['3', '7'], 'probabilities': [0.97, 0.62], ...}]
+    """
+
+    def __init__(
+        self,
+        config: str | Path | Config,
+        checkpoint: str | Path,
+        device: str | None = None,
+        classes: list[str] | None = None,
+    ):
+        check_checkpoint(checkpoint)
+        if not isinstance(config, Config):
+            config = Config.fromfile(config)
+        super().__init__(config, pretrained=str(checkpoint), device=device, classes=classes)
+
+    def __call__(
+        self,
+        inputs: str | Path | np.ndarray | list,
+        return_datasamples: bool = False,
+        batch_size: int = 1,
+        **kwargs,
+    ) -> list[dict] | list[DataSample]:
+        """Predict the labels of images.
+
+        Args:
+            inputs: An image file, a folder of images, an image as an array (H, W, 3) in BGR, or a list of those.
+            return_datasamples: Whether to return MMPretrain's data samples instead.
+            batch_size: Images per forward pass.
+            **kwargs: ``show_dir`` and the other drawing arguments of MMPretrain's inferencer.
+
+        Returns:
+            For each image its ``img_path`` (None for an array), the ``labels`` predicted and their ``probabilities``,
+            most probable first, and ``scores``, the probabilities of all classes in their order.
+        """
+        images = self._inputs_to_list(inputs)
+        results = super().__call__(images, return_datasamples, batch_size, **kwargs)
+        if not return_datasamples:
+            for image, result in zip(images, results, strict=True):
+                result['img_path'] = image if isinstance(image, str) else None
+        return results
+
+    def _inputs_to_list(self, inputs) -> list:
+        if isinstance(inputs, (list, tuple)):
+            return [image for item in inputs for image in self._inputs_to_list(item)]
+        if isinstance(inputs, np.ndarray):
+            return [inputs]
+        path = Path(inputs)
+        if path.is_file():
+            return [str(path)]
+        if not path.is_dir():
+            raise FileNotFoundError(f'inputs must be an image file or a folder, and {path} is neither')
+        images = sorted(str(file) for file in path.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES)
+        if not images:
+            raise FileNotFoundError(f'inputs must hold images ({", ".join(IMAGE_SUFFIXES)}), {path} has none')
+        return images
+
+    def postprocess(
+        self, preds: list[DataSample], visualization: list | None, return_datasamples: bool = False
+    ) -> list[dict] | list[DataSample]:
+        return preds if return_datasamples else [self._describe(sample) for sample in preds]
+
+    def _describe(self, sample: DataSample) -> dict:
+        scores = sample.pred_score.float().cpu().numpy()
+        labels = sample.pred_label.cpu().numpy()
+        labels = labels[np.argsort(-scores[labels], kind='stable')]
+        return {
+            'labels': [self.classes[label] if self.classes else int(label) for label in labels],
+            'probabilities': scores[labels].tolist(),
+            'scores': scores,
+        }

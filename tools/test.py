@@ -1,0 +1,98 @@
+"""Evaluate a model: ``python tools/test.py CONFIG CHECKPOINT``. The flags are those of MMPretrain's tool, plus ``--loss``."""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import mmengine
+from mmengine.config import Config, ConfigDict
+from mmengine.evaluator import DumpResults
+
+from mmml_losses.engine import launch
+from mmml_losses.evaluation import SavePredictions
+
+LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description='Evaluate a model')
+    parser.add_argument('config', help='config file')
+    parser.add_argument('checkpoint', help='checkpoint file')
+    launch.add_common_arguments(parser)
+    parser.add_argument(
+        '--out', help='file of the results: .npz (arrays, as tools/report.py reads them) or .pkl for predictions'
+    )
+    parser.add_argument(
+        '--out-item', choices=['metrics', 'pred'], help='what --out saves: predictions unless told otherwise'
+    )
+    parser.add_argument('--show-dir', help='folder of the images with their predictions drawn in')
+    parser.add_argument('--show', action='store_true', help='show the predictions in a window')
+    parser.add_argument('--interval', type=int, default=1, help='draw every so many images')
+    parser.add_argument('--wait-time', type=float, default=2, help='seconds that a window stays')
+    parser.add_argument('--tta', action='store_true', help='test-time augmentation; by default the mean over two flips')
+    args = parser.parse_args()
+    if args.out_item is not None and args.out is None:
+        parser.error('--out-item needs --out')
+    if args.out is not None:
+        suffixes = ('.json', '.yaml', '.yml', '.pkl', '.pickle') if args.out_item == 'metrics' else PREDICTION_SUFFIXES
+        if Path(args.out).suffix not in suffixes:
+            parser.error(f'--out must end in one of {", ".join(suffixes)}, got {args.out}')
+    return args
+
+
+PREDICTION_SUFFIXES = ('.npz', '.pkl', '.pickle')
+
+
+def apply_test_arguments(cfg: Config, args: argparse.Namespace) -> None:
+    cfg.load_from = args.checkpoint
+    if args.amp:
+        cfg.test_cfg.fp16 = True
+    if args.show or args.show_dir is not None:
+        if 'visualization' not in cfg.get('default_hooks', {}):
+            raise launch.UsageError("--show needs visualization=dict(type='VisualizationHook') among the default_hooks")
+        cfg.default_hooks.visualization.update(
+            enable=True,
+            show=args.show,
+            wait_time=args.wait_time,
+            out_dir=args.show_dir,
+            interval=args.interval,
+        )
+    if args.tta:
+        use_test_time_augmentation(cfg)
+
+
+def use_test_time_augmentation(cfg: Config) -> None:
+    """Take the config's ``tta_model`` and ``tta_pipeline``, or average the scores over an image and its mirror image."""
+    pipeline = cfg.test_dataloader.dataset.pipeline
+    if 'tta_pipeline' not in cfg:
+        flips = [dict(type='RandomFlip', prob=1.0), dict(type='RandomFlip', prob=0.0)]
+        cfg.tta_pipeline = [*deepcopy(pipeline[:-1]), dict(type='TestTimeAug', transforms=[flips, [pipeline[-1]]])]
+    tta_model = cfg.get('tta_model', dict(type='mmpretrain.AverageClsScoreTTA'))
+    cfg.model = ConfigDict(**tta_model, module=cfg.model)
+    cfg.test_dataloader.dataset.pipeline = cfg.tta_pipeline
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = launch.load_config(args, LOSSES_FOLDER)
+    apply_test_arguments(cfg, args)
+    launch.require_data(cfg, args.config)
+    launch.require_safe_checkpoint(args.checkpoint)
+    runner = launch.build_runner(cfg)
+    if args.out is not None and args.out_item != 'metrics':
+        saver = SavePredictions if args.out.endswith('.npz') else DumpResults
+        runner.test_evaluator.metrics.append(saver(args.out))
+    metrics = runner.test()
+    if args.out_item == 'metrics':
+        mmengine.dump(metrics, args.out)
+
+
+if __name__ == '__main__':
+    try:
+        main()
+    except (launch.UsageError, launch.MissingDataError, FileNotFoundError, pickle.UnpicklingError) as error:
+        sys.exit(str(error))
