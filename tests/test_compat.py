@@ -1,0 +1,93 @@
+"""Repairs of the installed stack: they repair, and they loosen nothing."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from mmengine.logging import HistoryBuffer, MessageHub
+
+from mmml_losses import compat
+
+needs_protection = pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split('.')[:2])) < (2, 6), reason='torch < 2.6 loads everything by default'
+)
+
+
+class Runs:
+    """An object whose loading calls a function of the attacker's choice."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+def harmless(text):
+    raise AssertionError(f'code from a checkpoint ran: {text}')
+
+
+def test_mmpretrain_imports_in_a_fresh_interpreter():
+    done = subprocess.run(
+        [sys.executable, '-W', 'ignore', '-c', 'import mmml_losses, mmpretrain.models'], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@needs_protection
+def test_mmengine_log_loads_under_protection(tmp_path):
+    hub = MessageHub('test_compat')
+    hub.update_scalar('train/loss', 0.5)
+    hub.update_scalar('train/loss', np.float64(0.25), count=3)
+    hub.update_scalar('lr', torch.tensor(0.1))
+    hub.update_info('epoch', 3)
+    torch.save(dict(message_hub=hub.state_dict(), state_dict=dict(weight=torch.ones(2))), tmp_path / 'log.pth')
+    loaded = torch.load(tmp_path / 'log.pth', weights_only=True)
+    buffer = loaded['message_hub']['log_scalars']['train/loss']
+    assert buffer.mean() == hub.get_scalar('train/loss').mean()
+    assert buffer.statistics('max') == 0.5
+    compat.check_checkpoint(tmp_path / 'log.pth')
+
+
+@needs_protection
+@pytest.mark.parametrize(
+    ('content', 'reason'),
+    [
+        (Runs(harmless, 'hello'), 'harmless'),
+        (Runs(getattr, HistoryBuffer, '__init__'), "may not read the attribute '__init__'"),
+        (Runs(getattr, torch.Tensor, 'mean'), "may not read the attribute 'mean'"),
+        (Runs(eval, '1 + 1'), 'eval'),
+    ],
+)
+def test_a_foreign_class_is_still_refused(tmp_path, content, reason):
+    torch.save(dict(state_dict={}, meta=content), tmp_path / 'foreign.pth')
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(tmp_path / 'foreign.pth')
+    with pytest.raises(pickle.UnpicklingError, match=f'foreign.pth is refused, loading it could run code: .*{reason}'):
+        compat.check_checkpoint(tmp_path / 'foreign.pth')
+
+
+def test_a_missing_checkpoint_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r'nothing\.pth does not exist'):
+        compat.check_checkpoint(tmp_path / 'nothing.pth')
+
+
+def test_applying_again_changes_nothing():
+    before = len(torch.serialization.get_safe_globals()), len(compat._kept_alive)
+    compat.apply()
+    assert (len(torch.serialization.get_safe_globals()), len(compat._kept_alive)) == before
+
+
+def test_torchvision_is_left_alone_where_it_fits_torch(monkeypatch):
+    monkeypatch.setattr(compat, '_torchvision_wants_cuda', lambda: pytest.fail('looked without need'))
+    monkeypatch.setattr(torch.version, 'cuda', '13.0')
+    compat.define_torchvision_schemas()
+
+
+def test_two_mmcvs_are_noticed(monkeypatch):
+    monkeypatch.setattr(compat, '_is_installed', lambda name: True)
+    with pytest.warns(UserWarning, match='mmcv and mmcv-lite are both installed'):
+        compat.warn_of_two_mmcvs()

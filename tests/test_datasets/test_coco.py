@@ -1,0 +1,151 @@
+import json
+import pickle
+
+import pytest
+from mmengine.dataset import ClassBalancedDataset, ConcatDataset
+from mmengine.registry import DefaultScope
+
+import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
+from mmml_losses.datasets import AnnotationError, CocoMultiLabel, MissingDataError
+from mmml_losses.registry import DATASETS
+
+CAT, CAR, PERSON = 0, 1, 2
+
+
+def build(root, **kwargs) -> CocoMultiLabel:
+    return CocoMultiLabel('instances.json', data_root=str(root), data_prefix=dict(img_path='train'), **kwargs)
+
+
+def labels(dataset) -> dict[int, list[int]]:
+    infos = [dataset.get_data_info(i) for i in range(len(dataset))]
+    return {info['img_id']: info['gt_label'] for info in infos}
+
+
+def rewrite(root, **changes) -> None:
+    path = root / 'instances.json'
+    content = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+
+
+def test_classes_follow_the_category_ids(coco_root):
+    dataset = build(coco_root)
+    assert dataset.CLASSES == dataset.metainfo['classes'] == ('cat', 'car', 'person')
+
+
+def test_items_hold_path_unique_sorted_labels_and_id(coco_root):
+    dataset = build(coco_root)
+    assert dataset[1] == dict(
+        img_path=str(coco_root / 'train' / 'COCO_train2014_000000000005.jpg'),
+        gt_label=[CAT, PERSON],
+        img_id=5,
+        sample_idx=1,
+    )
+    assert labels(dataset) == {9: [], 5: [CAT, PERSON], 30: [CAT, CAR], 12: [CAR]}
+    assert list(labels(dataset)) == [9, 5, 30, 12]
+
+
+def test_images_without_label_can_be_dropped(coco_root):
+    assert labels(build(coco_root, drop_empty=True)) == {5: [CAT, PERSON], 30: [CAT, CAR], 12: [CAR]}
+
+
+def test_crowds_can_be_left_out(coco_root):
+    assert labels(build(coco_root, with_crowd=False)) == {9: [], 5: [CAT, PERSON], 30: [CAR], 12: []}
+    assert list(labels(build(coco_root, with_crowd=False, drop_empty=True))) == [5, 30]
+
+
+def test_metainfo_chooses_and_orders_the_classes(coco_root):
+    dataset = build(coco_root, metainfo=dict(classes=['person', 'cat'], era='now'))
+    assert dataset.CLASSES == ('person', 'cat')
+    assert dataset.metainfo['era'] == 'now'
+    assert labels(dataset) == {9: [], 5: [0, 1], 30: [1], 12: []}
+    with pytest.raises(ValueError, match=r'classes in metainfo must be categories of .*instances\.json, got dog'):
+        build(coco_root, metainfo=dict(classes=['dog', 'cat']))
+
+
+def test_get_cat_ids_serves_class_balancing(coco_root):
+    dataset = build(coco_root, drop_empty=True)
+    assert dataset.get_cat_ids(1) == [CAT, CAR]
+    assert len(ClassBalancedDataset(dataset, oversample_thr=0.9)) > len(dataset)
+
+
+@pytest.mark.parametrize('serialize_data', [True, False])
+def test_indices_subsets_and_lazy_loading_work_as_in_mmengine(coco_root, serialize_data):
+    assert list(labels(build(coco_root, indices=2, serialize_data=serialize_data))) == [9, 5]
+    lazy = build(coco_root, lazy_init=True, serialize_data=serialize_data)
+    assert lazy.CLASSES is None
+    lazy.full_init()
+    assert lazy.CLASSES == ('cat', 'car', 'person')
+    assert list(labels(lazy.get_subset([3, 1]))) == [12, 5]
+    assert labels(pickle.loads(pickle.dumps(lazy))) == labels(lazy)
+    assert len(ConcatDataset([lazy, build(coco_root, indices=[0])])) == 5
+
+
+def test_nothing_is_printed(coco_root, capsys):
+    build(coco_root)
+    assert capsys.readouterr().out == ''
+
+
+def test_it_builds_from_the_registry_with_a_plain_prefix(coco_root):
+    cfg = dict(type='mmml_losses.CocoMultiLabel', ann_file='instances.json', data_root=str(coco_root))
+    assert DATASETS.build(cfg | dict(data_prefix='train')).missing_files() == []
+    with pytest.raises(ValueError, match="data_prefix must be a folder or have the key 'img_path'"):
+        CocoMultiLabel(ann_file='instances.json', data_prefix=dict(img='train'))
+
+
+def test_missing_files_are_told_before_loading(tmp_path):
+    dataset = build(tmp_path, lazy_init=True)
+    assert dataset.missing_files() == [str(tmp_path / 'instances.json'), str(tmp_path / 'train')]
+    with pytest.raises(MissingDataError) as caught:
+        dataset.full_init()
+    for part in ('CocoMultiLabel', *dataset.missing_files()):
+        assert part in str(caught.value)
+    assert caught.value.missing == dataset.missing_files()
+    assert isinstance(caught.value, FileNotFoundError)
+
+
+def test_an_empty_image_folder_counts_as_missing(coco_root):
+    (coco_root / 'images').mkdir()
+    dataset = CocoMultiLabel('instances.json', str(coco_root), 'images', lazy_init=True)
+    assert dataset.missing_files() == [str(coco_root / 'images')]
+
+
+def test_missing_data_error_crosses_process_borders():
+    error = pickle.loads(pickle.dumps(MissingDataError('no data', ['a', 'b'])))
+    assert (str(error), error.missing) == ('no data', ['a', 'b'])
+
+
+@pytest.mark.parametrize(
+    ('changes', 'problem'),
+    [
+        (dict(categories=None), "it has no 'categories'"),
+        (dict(images=None, annotations=None), "it has no 'images' and no 'annotations'"),
+        (dict(annotations=[dict(id=1, category_id=3)]), "an entry has no 'image_id'"),
+        (dict(annotations=[dict(id=1, image_id=5, category_id=4)]), r'unknown categories \[4\]'),
+        (dict(images=[dict(id=5)]), "an image has no 'file_name'"),
+        (dict(categories=[dict(id=3, name='cat'), dict(id=17, name='cat')]), 'several categories are called cat'),
+        (dict(images=3), 'not iterable'),
+    ],
+)
+def test_an_unfit_file_is_named_with_its_problem(coco_root, changes, problem):
+    rewrite(coco_root, **changes)
+    with pytest.raises(AnnotationError, match=rf'instances\.json is not a COCO annotation file: .*{problem}'):
+        build(coco_root)
+
+
+@pytest.mark.parametrize('content', ['', '{"images": [', '[1, 2]', '\x00'])
+def test_a_broken_file_is_named(coco_root, content):
+    (coco_root / 'instances.json').write_text(content)
+    with pytest.raises(AnnotationError, match=r'instances\.json is not a COCO annotation file'):
+        build(coco_root)
+
+
+def test_items_go_through_the_pipeline_of_mmpretrain(coco_root):
+    pytest.importorskip('mmpretrain')
+    pipeline = [dict(type='LoadImageFromFile'), dict(type='mmpretrain.PackInputs')]
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        dataset = build(coco_root, pipeline=pipeline, test_mode=True)
+    item = dataset[1]
+    assert item['inputs'].shape == (3, 10, 12)
+    assert item['data_samples'].gt_label.tolist() == [CAT, PERSON]
+    assert item['data_samples'].sample_idx == 1
+    assert dataset[0]['data_samples'].gt_label.tolist() == []

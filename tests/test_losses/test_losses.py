@@ -1,0 +1,114 @@
+"""What is particular to single losses."""
+
+import itertools
+
+import pytest
+import torch
+from torch.nn.functional import binary_cross_entropy_with_logits, softplus
+
+from mmml_losses.losses import (
+    AsymmetricLoss,
+    BCELoss,
+    LabelPairRegularizer,
+    SigmoidLink,
+    SPALink,
+    SPALoss,
+    SumLoss,
+)
+
+
+@pytest.fixture
+def batch():
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(7, 6, generator=generator, dtype=torch.float64)
+    return logits, (torch.rand(7, 6, generator=generator) < 0.4).double()
+
+
+def test_bce_equals_torch(batch):
+    torch.testing.assert_close(BCELoss()(*batch), binary_cross_entropy_with_logits(*batch))
+
+
+def test_asl_without_focusing_and_margin_is_bce(batch):
+    loss = AsymmetricLoss(gamma_positive=0, gamma_negative=0, margin=0)
+    torch.testing.assert_close(loss(*batch), BCELoss()(*batch))
+
+
+def test_spa_with_unit_parameters_is_bce(batch):
+    loss = SPALoss(negative_scale=1, negative_slope=1, negative_shift=0)
+    torch.testing.assert_close(loss(*batch), BCELoss()(*batch))
+    torch.testing.assert_close(loss.probabilities(batch[0]), batch[0].sigmoid())
+
+
+@pytest.mark.parametrize('link', [SigmoidLink(), SPALink()])
+def test_lpr_equals_a_double_loop(batch, link):
+    logits, targets = batch
+    targets = targets.clone()
+    targets[2, 1] = targets[3, :2] = -1
+    odds = link.logit_probabilities(logits)
+    for row, value in enumerate(LabelPairRegularizer(link=link, reduction='none')(logits, targets)):
+        labels = [label for label in range(6) if targets[row, label] >= 0]
+        pairs = [(a, b) for a, b in itertools.permutations(labels, 2) if targets[row, a] == 1 and targets[row, b] == 0]
+        total = sum(softplus(odds[row, b] - odds[row, a]).item() for a, b in pairs)
+        assert value.item() == pytest.approx(2 * total / (len(labels) * (len(labels) - 1)))
+
+
+def test_sum_is_the_sum_of_its_parts(batch):
+    spa, lpr = SPALoss(), LabelPairRegularizer(loss_weight=0.3)
+    loss = SumLoss(dict(spa=spa, lpr=lpr), loss_weight=2.0)
+    parts = loss.parts(*batch)
+    assert list(parts) == ['spa', 'lpr']
+    torch.testing.assert_close(loss(*batch), parts['spa'] + parts['lpr'])
+    torch.testing.assert_close(parts['spa'], 2 * SPALoss()(*batch))
+    torch.testing.assert_close(parts['lpr'], 2 * 0.3 * LabelPairRegularizer(link=SPALink())(*batch))
+
+
+def test_sum_reads_through_its_first_pointwise_part(batch):
+    logits, _ = batch
+    for losses in (
+        dict(spa=SPALoss(), lpr=LabelPairRegularizer()),
+        dict(lpr=LabelPairRegularizer(), spa=SPALoss(), bce=BCELoss()),
+    ):
+        loss = SumLoss(losses)
+        torch.testing.assert_close(loss.probabilities(logits), SPALoss().probabilities(logits))
+        assert loss.losses['lpr'].link is loss.link
+
+
+def test_sum_and_its_parts_keep_the_links_they_are_told(batch):
+    logits, _ = batch
+    own = SigmoidLink()
+    loss = SumLoss(dict(spa=SPALoss(), lpr=LabelPairRegularizer(link=own)))
+    assert loss.losses['lpr'].link is own
+    loss = SumLoss(dict(spa=SPALoss(), lpr=LabelPairRegularizer()), link=dict(type='SigmoidLink'))
+    torch.testing.assert_close(loss.probabilities(logits), logits.sigmoid())
+
+
+@pytest.mark.parametrize(
+    ('losses', 'error', 'message'),
+    [
+        ({}, ValueError, 'at least one part'),
+        ({'bce_loss': BCELoss()}, ValueError, "names without 'loss'.*'bce_loss'"),
+        ({'bce': torch.nn.BCELoss()}, TypeError, 'losses of mmml_losses'),
+    ],
+)
+def test_bad_sums_are_refused(losses, error, message):
+    with pytest.raises(error, match=message):
+        SumLoss(losses)
+
+
+def test_sum_refuses_reduction_none(batch):
+    with pytest.raises(ValueError, match="reduction_override must be 'mean' or 'sum' for SumLoss"):
+        SumLoss(dict(bce=BCELoss()))(*batch, reduction_override='none')
+
+
+@pytest.mark.parametrize(
+    ('make', 'message'),
+    [
+        (lambda: BCELoss(reduction='avg'), r"reduction must be one of .* got 'avg'"),
+        (lambda: AsymmetricLoss(gamma_negative=-1), 'gamma_positive and gamma_negative must be at least 0'),
+        (lambda: AsymmetricLoss(margin=1.0), r'margin must be in \[0, 1\), got 1.0'),
+        (lambda: SPALoss(negative_scale=0), 'must be above 0, got 1.0, 1.0, 0 and 3.0'),
+    ],
+)
+def test_bad_hyper_parameters_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

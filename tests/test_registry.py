@@ -1,0 +1,96 @@
+"""Names: how configs of any project find what is registered here."""
+
+import subprocess
+import sys
+
+import pytest
+from mmengine.registry import MODELS as MMENGINE_MODELS
+
+from mmml_losses.losses import SPALoss
+from mmml_losses.registry import DATASETS, HOOKS, LOSSES, METRICS, MODELS
+
+
+def run_python(code: str) -> str:
+    """Run code in a fresh interpreter, where nothing is imported yet."""
+    done = subprocess.run([sys.executable, '-W', 'ignore', '-c', code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_builds_from_mmengine_by_scoped_name():
+    assert isinstance(MMENGINE_MODELS.build(dict(type='mmml_losses.SPALoss')), SPALoss)
+
+
+def test_builds_from_mmpretrain_by_scoped_name():
+    from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
+
+    assert isinstance(MMPRETRAIN_MODELS.build(dict(type='mmml_losses.SPALoss')), SPALoss)
+
+
+@pytest.mark.needs_mmdet
+def test_builds_from_mmdet_by_scoped_name():
+    from mmdet.registry import MODELS as MMDET_MODELS
+
+    assert isinstance(MMDET_MODELS.build(dict(type='mmml_losses.SPALoss')), SPALoss)
+
+
+@pytest.mark.parametrize('host', ['mmpretrain', pytest.param('mmdet', marks=pytest.mark.needs_mmdet)])
+def test_a_project_that_imports_only_the_package_can_build(host):
+    code = (
+        "from mmengine.utils import import_modules_from_strings; import_modules_from_strings(['mmml_losses'])\n"
+        f'from {host}.registry import MODELS\n'
+        "print(type(MODELS.build(dict(type='mmml_losses.SPALoss'))).__module__)"
+    )
+    assert run_python(code) == 'mmml_losses.losses.pointwise'
+
+
+def test_full_import_paths_build():
+    assert isinstance(MMENGINE_MODELS.build(dict(type='mmml_losses.losses.pointwise.SPALoss')), SPALoss)
+
+
+def test_bare_names_stay_with_the_host():
+    from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
+
+    assert MMPRETRAIN_MODELS.get('AsymmetricLoss').__module__.startswith('mmpretrain')
+    assert MMENGINE_MODELS.module_dict.get('SPALoss') is None
+
+
+@pytest.mark.parametrize(
+    ('registry', 'name', 'near'),
+    [
+        (LOSSES, 'SPALos', "'SPALoss'"),
+        (LOSSES, 'asymmetricloss', "'AsymmetricLoss'"),
+        (MODELS, 'MultilabelHeads', "'MultiLabelHead'"),
+        (METRICS, 'MultiLabelMAP', "'MultiLabelAP'"),
+        (DATASETS, 'DigitsScenes', "'DigitScenes'"),
+        (HOOKS, 'EpochSeed', "'EpochSeedHook'"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_near_ones(registry, name, near):
+    with pytest.raises(KeyError, match=f"'{name}' is not in the .* did you mean.*{near}"):
+        registry.build(dict(type=name))
+    with pytest.raises(KeyError, match=f'did you mean.*{near}'):
+        registry.parent.build(dict(type=f'mmml_losses.{name}'))
+
+
+def test_a_name_like_no_other_is_answered_with_the_list():
+    with pytest.raises(KeyError, match='it has CocoMultiLabel, DigitScenes'):
+        DATASETS.build(dict(type='Zyxwvu'))
+
+
+def test_functional_needs_no_openmmlab():
+    blocked = ('mmengine', 'mmcv', 'mmpretrain', 'mmdet')
+    code = (
+        'import sys, importlib.abc\n'
+        'class Block(importlib.abc.MetaPathFinder):\n'
+        '    def find_spec(self, name, path=None, target=None):\n'
+        f'        if name.split(".")[0] in {blocked}: raise ModuleNotFoundError(name)\n'
+        'sys.meta_path.insert(0, Block())\n'
+        'import importlib.util\n'
+        'find = importlib.util.find_spec\n'
+        f'importlib.util.find_spec = lambda name, package=None: None if name in {blocked} else find(name, package)\n'
+        'import torch, mmml_losses.functional as F\n'
+        'print(F.spa_link(torch.zeros(1)).item() > 0, any(name.startswith("mm") and not name.startswith("mmml") '
+        'and name != "mmap" for name in sys.modules))'
+    )
+    assert run_python(code) == 'True False'
