@@ -1,0 +1,67 @@
+"""Reliability diagrams: predicted probability against observed frequency."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from mmml_losses.evaluation import ReliabilityBins, calibration_errors
+
+from .style import GRID, INK, MUTED, line_style, plain, wrapped
+
+
+def plot_reliability(curves: Mapping[str, ReliabilityBins]) -> Figure:
+    """Draw the reliability curves of several runs over one diagonal, and below how many pairs each bin holds.
+
+    Args:
+        curves: Name of each run and its :func:`~mmml_losses.evaluation.reliability_bins`.
+    """
+    if not curves:
+        raise ValueError('curves must hold at least one run, got none')
+    figure = Figure(figsize=(6.0, 7.2), layout='constrained')
+    diagram, histogram = figure.subplots(2, 1, sharex=True, height_ratios=(3.4, 1))
+    _draw_curves(diagram, curves)
+    _draw_counts(histogram, curves)
+    for axes in (diagram, histogram):
+        axes.grid(color=GRID, linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.spines[['top', 'right']].set_visible(False)
+        axes.spines[['left', 'bottom']].set_color(MUTED)
+        axes.tick_params(colors=INK, labelsize=9)
+    return figure
+
+
+def _draw_curves(axes: Axes, curves: Mapping[str, ReliabilityBins]) -> None:
+    axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1.2, linestyle=(0, (8, 4)), label='perfectly calibrated')
+    for index, (name, bins) in enumerate(curves.items()):
+        style = line_style(index)
+        filled = bins.counts > 0
+        axes.plot(
+            bins.mean_probability[filled],
+            bins.positive_rate[filled],
+            **style._asdict(),
+            linewidth=2,
+            markersize=6.5,
+            markeredgecolor='white',
+            markeredgewidth=0.8,
+            label=plain(f'{wrapped(name, 36)} (ACE {100 * calibration_errors(bins).ace:.1f} %)'),
+        )
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xticks=np.arange(11) / 10, yticks=np.arange(11) / 10)
+    axes.set_ylabel('share of positive labels', color=INK)
+    axes.legend(loc='best', fontsize=9, framealpha=0.9, edgecolor=GRID, handlelength=3.2)
+    note = 'above the diagonal: probabilities too low · below: too high'
+    axes.set_title(note, loc='left', color=MUTED, fontsize=9)
+
+
+def _draw_counts(axes: Axes, curves: Mapping[str, ReliabilityBins]) -> None:
+    for index, bins in enumerate(curves.values()):
+        style = line_style(index)
+        # An empty bin has no place on a logarithmic axis: a gap in the line says so.
+        counts = np.where(bins.counts > 0, bins.counts, np.nan)
+        axes.stairs(counts, bins.edges, color=style.color, linestyle=style.linestyle, linewidth=1.8, baseline=None)
+    axes.set_yscale('log')
+    axes.set_xlabel('predicted probability', color=INK)
+    axes.set_ylabel('pairs per bin', color=INK)

@@ -1,0 +1,135 @@
+"""Retrieval sheets: the images that each run ranks first for a query, right answers marked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from PIL import Image
+
+from mmml_losses.evaluation import Predictions, Query, parse_query, rank_images, relevant_images
+
+from .style import BACKGROUND, GREEN, GRID, INK, MUTED, RED, plain, wrapped
+
+ImageLoader = Callable[[str], np.ndarray]
+
+# Everything is laid out in cells of one unit: an image with its mark, and room for two lines below it.
+CELL_WIDTH, CELL_HEIGHT, HEADER_HEIGHT, NAME_WIDTH = 1.12, 1.42, 0.62, 1.75
+INCHES_PER_UNIT = 1.0
+
+
+def load_image(path: str, longest_side: int = 160) -> np.ndarray:
+    """Read an image file as an RGB array, no larger than a sheet shows it."""
+    with Image.open(path) as image:
+        image.draft('RGB', (longest_side, longest_side))
+        image = image.convert('RGB')
+        image.thumbnail((longest_side, longest_side))
+        return np.asarray(image)
+
+
+def plot_retrieval_sheet(
+    runs: Mapping[str, Predictions],
+    queries: Sequence[str | Query],
+    top: int = 8,
+    image_loader: ImageLoader = load_image,
+) -> Figure:
+    """Show the images that each run ranks first for each query.
+
+    One block a query, one row a run, best answer on the left. A right answer has a solid green frame and a check
+    mark, a wrong one a dashed red frame and a cross; the line below an image names the classes that it shows.
+
+    Args:
+        runs: Name and predictions of each run, all on the same images.
+        queries: Queries as text (``'3 and 7, not 5'``) or as :class:`~mmml_losses.evaluation.Query`.
+        top: Number of images in a row.
+        image_loader: Turns a path of the predictions into an image array; a missing file leaves a grey cell.
+    """
+    if not runs or not queries:
+        raise ValueError(f'a sheet needs at least one run and one query, got {len(runs)} and {len(queries)}')
+    if top < 1:
+        raise ValueError(f'top must be at least 1, got {top}')
+    width = NAME_WIDTH + top * CELL_WIDTH
+    height = len(queries) * (HEADER_HEIGHT + len(runs) * CELL_HEIGHT)
+    figure = Figure(figsize=(width * INCHES_PER_UNIT, height * INCHES_PER_UNIT))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.axis('off')
+    y = 0.0
+    for query in queries:
+        y = _draw_query(axes, runs, query, top, y, image_loader)
+    # Last, because each image that is drawn resets the limits.
+    axes.set(xlim=(0, width), ylim=(height, 0), aspect='equal')
+    return figure
+
+
+def _draw_query(
+    axes: Axes, runs: Mapping[str, Predictions], query: str | Query, top: int, y: float, image_loader: ImageLoader
+) -> float:
+    """Draw one block and return where the next one starts."""
+    first = next(iter(runs.values()))
+    query = parse_query(query, first.class_names) if isinstance(query, str) else query
+    num_relevant = int(relevant_images(first.labels, *query).sum())
+    axes.text(
+        0.1, y + 0.36, plain(query.describe(first.class_names)), fontsize=13, weight='bold', color=INK, va='center'
+    )
+    answer = f'{num_relevant} of {first.num_samples} images match'
+    right_edge = NAME_WIDTH + top * CELL_WIDTH - 0.1
+    axes.text(right_edge, y + 0.36, answer, fontsize=9.5, color=MUTED, va='center', ha='right')
+    axes.plot([0.1, right_edge], [y + 0.56, y + 0.56], color=GRID, linewidth=1)
+    y += HEADER_HEIGHT
+    for name, predictions in runs.items():
+        _draw_run(axes, name, predictions, query, top, y, image_loader)
+        y += CELL_HEIGHT
+    return y
+
+
+def _draw_run(
+    axes: Axes, name: str, predictions: Predictions, query: Query, top: int, y: float, image_loader: ImageLoader
+) -> None:
+    ranking = rank_images(predictions.scores, *query, top=top)
+    right = relevant_images(predictions.labels, *query)[ranking]
+    axes.text(0.1, y + 0.54, plain(wrapped(name, 16, 3)), fontsize=10, weight='bold', color=INK, va='bottom')
+    axes.text(0.1, y + 0.6, f'{right.sum()} of {len(ranking)} right', fontsize=9.5, color=MUTED, va='top')
+    for column, (index, is_right) in enumerate(zip(ranking, right, strict=True)):
+        x = NAME_WIDTH + column * CELL_WIDTH
+        _draw_image(axes, predictions.image_paths[index], x, y + 0.06, image_loader)
+        _draw_mark(axes, bool(is_right), x, y + 0.06)
+        shown = ', '.join(predictions.class_names[i] for i in np.flatnonzero(predictions.labels[index] == 1))
+        caption = plain(wrapped(shown or 'no label', 18, 2))
+        axes.text(x + 0.5, y + 1.11, caption, fontsize=7.5, color=MUTED, ha='center', va='top')
+
+
+def _draw_image(axes: Axes, path: str, x: float, y: float, image_loader: ImageLoader) -> None:
+    axes.add_patch(Rectangle((x, y), 1, 1, facecolor=BACKGROUND))
+    try:
+        image = image_loader(path)
+    except OSError:
+        name = wrapped(Path(path).name or 'no file', 14, 2)
+        axes.text(x + 0.5, y + 0.5, plain(f'not found\n{name}'), fontsize=7, color=MUTED, ha='center', va='center')
+        return
+    rows, columns = image.shape[:2]
+    width, height = columns / max(rows, columns), rows / max(rows, columns)
+    left, upper = x + (1 - width) / 2, y + (1 - height) / 2
+    # The vertical axis points down, so the first row of the image lies at the smaller y.
+    axes.imshow(image, extent=(left, left + width, upper + height, upper), cmap='gray', zorder=2)
+
+
+def _draw_mark(axes: Axes, is_right: bool, x: float, y: float) -> None:
+    color, sign, dashes = (GREEN, '✓', '-') if is_right else (RED, '✗', (0, (2.5, 1.5)))
+    axes.add_patch(Rectangle((x, y), 1, 1, fill=False, edgecolor=color, linewidth=2.6, linestyle=dashes, zorder=3))
+    badge = {'boxstyle': 'circle,pad=0.18', 'facecolor': color, 'edgecolor': 'white', 'linewidth': 1}
+    axes.text(
+        x + 0.9,
+        y + 0.1,
+        sign,
+        fontsize=9.5,
+        weight='bold',
+        color='white',
+        ha='center',
+        va='center',
+        bbox=badge,
+        zorder=4,
+    )
