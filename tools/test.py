@@ -24,7 +24,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('checkpoint', help='checkpoint file')
     launch.add_common_arguments(parser)
     parser.add_argument(
-        '--out', help='file of the results: .npz (arrays, as tools/report.py reads them) or .pkl for predictions'
+        '--out', help='file of the results: predictions as .npz (arrays, no pickle) or .pkl, metrics as .json or .yaml'
     )
     parser.add_argument(
         '--out-item', choices=['metrics', 'pred'], help='what --out saves: predictions unless told otherwise'

@@ -7,6 +7,7 @@ from functools import wraps
 import torch
 from mmengine.logging import MessageHub
 from mmpretrain.models.heads import MultiLabelClsHead
+from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from mmpretrain.structures import DataSample
 from torch import Tensor, nn
 
@@ -51,7 +52,7 @@ class MultiLabelHead(MultiLabelClsHead):
             init_cfg=init_cfg or dict(type='Normal', layer='Linear', std=0.01),
         )
         self.num_classes = num_classes
-        self.fc = nn.Linear(in_channels, num_classes) if classifier is None else MODELS.build(classifier)
+        self.fc = nn.Linear(in_channels, num_classes) if classifier is None else MMPRETRAIN_MODELS.build(classifier)
 
     def forward(self, feats: tuple[Tensor, ...]) -> Tensor:
         """Logits (N, C) from the features of the last stage."""

@@ -112,7 +112,7 @@ def test_unknown_labels_are_refused_for_losses_that_do_not(feats):
 def test_predictions_are_probabilities_of_the_link(feats):
     head = build_head(loss=SPA_LPR)
     with torch.no_grad():
-        head.fc.weight.mul_(100)
+        head.fc.weight.mul_(3)
     predicted = head.predict(feats)
     expected = SPALoss().probabilities(head(feats))
     torch.testing.assert_close(torch.stack([sample.pred_score for sample in predicted]), expected)
@@ -129,7 +129,7 @@ def test_threshold_and_topk_choose_labels(feats):
 
 
 def test_any_classifier_by_config(feats):
-    head = build_head(classifier=dict(type='Linear', in_features=8, out_features=4, bias=False))
+    head = build_head(classifier=dict(type='torch.nn.Linear', in_features=8, out_features=4, bias=False))
     assert head.fc.bias is None
     assert head(feats).shape == (3, 4)
     with pytest.raises(ValueError, match='give either in_channels or classifier'):

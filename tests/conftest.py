@@ -1,0 +1,30 @@
+"""Fixtures that several test files share."""
+
+from pathlib import Path
+
+import pytest
+from mmengine.config import Config
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope='session')
+def scenes_folder(tmp_path_factory) -> Path:
+    """The folder of a few digit scenes, made once."""
+    return tmp_path_factory.mktemp('digit_scenes') / 'scenes'
+
+
+@pytest.fixture
+def small_run(scenes_folder, tmp_path):
+    """Turns the name of a ``_digits`` config into one that trains on few scenes within seconds."""
+
+    def make(config_file: str, max_epochs: int = 2) -> Config:
+        cfg = Config.fromfile(ROOT / 'configs' / config_file)
+        cfg.work_dir = str(tmp_path / 'work_dir')
+        cfg.train_cfg.update(max_epochs=max_epochs, val_interval=max_epochs)
+        for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
+            cfg[name].batch_size = 16
+            cfg[name].dataset.update(data_root=str(scenes_folder), num_train=64, num_test=48)
+        return cfg
+
+    return make

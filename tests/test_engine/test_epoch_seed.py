@@ -1,0 +1,84 @@
+"""A resumed training equals an unbroken one."""
+
+import pytest
+import torch
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+
+
+class StopAfter(Hook):
+    """Ends a training as a killed process would: after the checkpoint of an epoch is written."""
+
+    priority = 'LOWEST'
+
+    def __init__(self, epochs: int):
+        self.epochs = epochs
+
+    def after_train_epoch(self, runner):
+        if runner.epoch + 1 == self.epochs:
+            raise KeyboardInterrupt
+
+
+def train(cfg, work_dir, *, stop_after=None, resume=False):
+    cfg = cfg.copy()
+    cfg.work_dir, cfg.resume = str(work_dir), resume
+    cfg.experiment_name = f'{work_dir.name}_{stop_after}_{resume}'
+    runner = Runner.from_cfg(cfg)
+    if stop_after is not None:
+        runner.register_hook(StopAfter(stop_after))
+        with pytest.raises(KeyboardInterrupt):
+            runner.train()
+    else:
+        runner.train()
+    return runner
+
+
+def same_weights(first, second) -> bool:
+    first, second = first.model.state_dict(), second.model.state_dict()
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.fixture
+def cfg(small_run):
+    cfg = small_run('spa_lpr_digits.py', max_epochs=3)
+    cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
+    return cfg
+
+
+@pytest.mark.parametrize('num_workers', [0, 2])
+def test_resumed_training_equals_an_unbroken_one(cfg, tmp_path, num_workers):
+    cfg.train_dataloader.update(num_workers=num_workers, persistent_workers=False)
+    unbroken = train(cfg, tmp_path / 'unbroken')
+    train(cfg, tmp_path / 'broken', stop_after=2)
+    resumed = train(cfg, tmp_path / 'broken', resume=True)
+    assert same_weights(unbroken, resumed)
+    losses = [runner.message_hub.get_scalar('train/loss').current() for runner in (unbroken, resumed)]
+    assert losses[0] == losses[1]
+
+
+def test_without_the_hook_it_would_not(cfg, tmp_path):
+    cfg.custom_hooks = []
+    unbroken = train(cfg, tmp_path / 'unbroken')
+    train(cfg, tmp_path / 'broken', stop_after=2)
+    assert not same_weights(unbroken, train(cfg, tmp_path / 'broken', resume=True))
+
+
+def test_epochs_draw_different_augmentations(cfg, tmp_path):
+    drawn = []
+
+    class Record(Hook):
+        def before_train_iter(self, runner, batch_idx, data_batch=None):
+            if batch_idx == 0:
+                drawn.append(torch.rand(1).item())
+
+    runner = Runner.from_cfg(cfg)
+    runner.register_hook(Record())
+    runner.train()
+    assert len(set(drawn)) == 3
+
+
+def test_persistent_workers_are_mentioned(cfg, capsys):
+    cfg.train_dataloader.update(num_workers=1, persistent_workers=True)
+    cfg.train_cfg.max_epochs = 2
+    Runner.from_cfg(cfg).train()
+    assert 'a resumed training will not repeat an unbroken one exactly' in capsys.readouterr().out

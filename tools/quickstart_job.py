@@ -1,0 +1,172 @@
+"""The job of ``quickstart.py``, inside its environment: train three losses on DigitScenes and compare them in a report.
+
+What a finished training left is reused, a broken one is resumed, and one of other code or configs is done anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mmengine.runner import find_latest_checkpoint
+
+from mmml_losses.datasets import make_digit_scenes
+from mmml_losses.evaluation import load_predictions
+from mmml_losses.visualization import write_report
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT / 'data' / 'digit_scenes'  # where configs/_base_/datasets/digit_scenes.py looks
+RUNS = {'SPA + LPR': 'spa_lpr_digits', 'ASL': 'asl_digits', 'BCE': 'bce_digits'}
+QUERIES = ('3 and 7, not 5', '1 and 4, not 0', '0 and 2, not 1, not 3')
+PROGRESS = re.compile(r'Epoch\(train\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\].*?eta: (\S+).*?\bloss: (\S+)')
+
+
+@dataclass
+class Job:
+    """Starts trainings and tests, shows how far they are, and stops them all at once."""
+
+    work_dir: Path
+    lock: int
+    children: list[subprocess.Popen] = field(default_factory=list)
+    printing: threading.Lock = field(default_factory=threading.Lock)
+    stopping: bool = False
+
+    def say(self, name: str, text: str) -> None:
+        with self.printing:
+            print(f'[{name}] {text}', flush=True)
+
+    def train_and_test(self, name: str, config: str) -> Path:
+        """Bring one run to its predictions, from wherever it stands."""
+        folder = self.work_dir / config
+        predictions = folder / 'predictions.npz'
+        forget_other_code(folder)
+        if predictions.is_file():
+            self.say(name, f'is there already: {shown(folder)}')
+            return predictions
+        config_file = ROOT / 'configs' / f'{config}.py'
+        self.call(name, 'train.py', config_file, '--work-dir', folder, '--resume')
+        checkpoint = find_latest_checkpoint(str(folder))
+        self.call(name, 'test.py', config_file, checkpoint, '--work-dir', folder, '--out', predictions)
+        self.say(name, 'trained and tested')
+        return predictions
+
+    def call(self, name: str, tool: str, *arguments) -> None:
+        """Run a tool with one thread, its output in a log file and its progress on the screen."""
+        if self.stopping:
+            raise KeyboardInterrupt
+        log = self.work_dir / f'{arguments[0].stem}.{Path(tool).stem}.log'
+        child = subprocess.Popen(
+            [sys.executable, '-W', 'ignore', str(ROOT / 'tools' / tool), *map(str, arguments)],
+            cwd=ROOT,
+            env={**os.environ, 'OMP_NUM_THREADS': '1', 'PYTHONUNBUFFERED': '1'},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            pass_fds=[self.lock],  # it stays locked as long as a training lives, even if this process is killed
+        )
+        self.children.append(child)
+        with log.open('a') as file:
+            for line in child.stdout:
+                file.write(line)
+                if match := PROGRESS.search(line):
+                    epoch, step, steps, left, loss = match.groups()
+                    self.say(name, f'epoch {epoch}, step {step}/{steps}, loss {loss}, {left} left')
+        if child.wait() != 0 and not self.stopping:
+            tail = ''.join(log.read_text().splitlines(keepends=True)[-15:])
+            raise RuntimeError(f'{tail}\n{name}: {tool} failed; the whole output is in {shown(log)}')
+
+    def stop(self) -> None:
+        self.stopping = True
+        for child in self.children:
+            if child.poll() is None:
+                child.terminate()
+
+
+def shown(path: Path) -> str:
+    """A path as short as the reader needs it."""
+    return os.path.relpath(path)
+
+
+def fingerprint() -> str:
+    """A digest of all that a training depends on: the package and the configs."""
+    digest = hashlib.sha256()
+    for file in sorted(file for folder in ('configs', 'mmml_losses') for file in (ROOT / folder).rglob('*.py')):
+        digest.update(f'{file.relative_to(ROOT)}\n'.encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def forget_other_code(folder: Path) -> None:
+    """Delete a run of other code or configs: resuming it would mix two trainings."""
+    stamp = folder / 'fingerprint.txt'
+    if folder.exists() and not (stamp.is_file() and stamp.read_text() == fingerprint()):
+        print(f'{shown(folder)} was made by other code or configs: it is trained anew', flush=True)
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(fingerprint())
+
+
+@contextlib.contextmanager
+def locked(work_dir: Path):
+    """Keep a second call out of the same folder, also while trainings of a killed one are still alive."""
+    import fcntl
+
+    work_dir.mkdir(parents=True, exist_ok=True)
+    with (work_dir / '.lock').open('w') as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f'Another quickstart is at work in {shown(work_dir)}: waiting for it to end (Ctrl-C gives up) ...')
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield file.fileno()
+
+
+def train_all(job: Job) -> dict[str, Path]:
+    """Two trainings side by side, one thread each: on two cores that is faster than one training with two threads."""
+    with ThreadPoolExecutor(max_workers=min(len(RUNS), os.cpu_count() or 1)) as pool:
+        futures = {name: pool.submit(job.train_and_test, name, config) for name, config in RUNS.items()}
+        try:
+            return {name: future.result() for name, future in futures.items()}
+        except BaseException:
+            job.stop()
+            raise
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--work-dir', type=Path, default=ROOT / 'work_dirs' / 'quickstart')
+    work_dir = parser.parse_args().work_dir.resolve()
+    # A plain kill becomes an exception too, so that the trainings end with their parent.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    started = time.monotonic()
+    with locked(work_dir) as lock:
+        make_digit_scenes(DATA)
+        predictions = train_all(Job(work_dir, lock))
+        report = write_report(
+            work_dir / 'report.html',
+            {name: load_predictions(path) for name, path in predictions.items()},
+            QUERIES,
+            title='SPA + LPR beside ASL and BCE on DigitScenes',
+        )
+    print(f'Done in {time.monotonic() - started:.0f} s. The report: {shown(report)}')
+
+
+if __name__ == '__main__':
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except RuntimeError as error:
+        sys.exit(str(error))
