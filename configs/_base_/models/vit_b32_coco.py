@@ -1,0 +1,19 @@
+# ViT-B/32 on the class token. The weights were fine-tuned on ImageNet at 384 px; the position embedding is resized.
+model = dict(
+    type='ImageClassifier',
+    backbone=dict(
+        type='VisionTransformer',
+        arch='b',
+        img_size=224,
+        patch_size=32,
+        out_type='cls_token',
+        init_cfg=dict(
+            type='Pretrained',
+            checkpoint='https://download.openmmlab.com/mmclassification/v0/vit/finetune/'
+            'vit-base-p32_in21k-pre-3rdparty_ft-64xb64_in1k-384_20210928-9cea8599.pth',
+            prefix='backbone',
+        ),
+    ),
+    neck=None,
+    head=dict(type='mmml_losses.MultiLabelHead', num_classes=80, in_channels=768),
+)
