@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import pickle
-import sys
 from copy import deepcopy
 from pathlib import Path
 
@@ -92,7 +90,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    try:
-        main()
-    except (launch.UsageError, launch.MissingDataError, FileNotFoundError, pickle.UnpicklingError) as error:
-        sys.exit(str(error))
+    launch.exit_clearly(main)

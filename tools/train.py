@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import pickle
-import sys
 from pathlib import Path
 
 import torch
@@ -69,7 +67,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    try:
-        main()
-    except (launch.UsageError, launch.MissingDataError, pickle.UnpicklingError) as error:
-        sys.exit(str(error))
+    launch.exit_clearly(main)

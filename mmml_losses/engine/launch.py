@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -20,6 +22,18 @@ from ..registry import LOSSES
 DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 # Where the heads of MMPretrain, dense detectors and two-stage detectors keep their classification loss.
 LOSS_PATHS = (('head', 'loss'), ('bbox_head', 'loss_cls'), ('roi_head', 'bbox_head', 'loss_cls'))
+
+
+class UsageError(Exception):
+    """What the user asked for cannot be done; the message says why and what to do."""
+
+
+def exit_clearly(main: Callable[[], None]) -> None:
+    """Run a tool; what the user can mend ends it with a message and exit code 1 instead of a traceback."""
+    try:
+        main()
+    except (UsageError, MissingDataError) as error:
+        sys.exit(str(error))
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,10 +81,6 @@ def load_config(args: argparse.Namespace, losses_folder: Path) -> Config:
     return cfg
 
 
-class UsageError(Exception):
-    """What the user asked for cannot be done; the message says why and what to do."""
-
-
 def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool) -> ConfigDict:
     """MMPretrain's defaults, left out where they would only raise an error or a warning."""
     defaults = ConfigDict(
@@ -88,7 +98,8 @@ def distribute_over_cpus(cfg: Config) -> None:
     """Let ``torchrun`` work without a GPU: MMEngine's own start selects a CUDA device, and its wrapper assumes one."""
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group('gloo')
-    cfg.setdefault('model_wrapper_cfg', dict(type='MMDistributedDataParallel'))
+    if cfg.get('model_wrapper_cfg') is None:
+        cfg.model_wrapper_cfg = dict(type='MMDistributedDataParallel')
 
 
 def find_loss(name_or_file: str, losses_folder: Path) -> dict:
@@ -103,7 +114,7 @@ def find_loss(name_or_file: str, losses_folder: Path) -> dict:
         LOSSES.get(name_or_file)
     except KeyError as error:
         known = ', '.join(sorted(file.stem for file in losses_folder.glob('*.py')))
-        raise UsageError(f'--loss {name_or_file}: no such file; {error.args[0]}. Short names: {known}') from None
+        raise UsageError(f'--loss {name_or_file}: {error.args[0]} (short names: {known})') from None
     return dict(type=f'mmml_losses.{name_or_file.removeprefix("mmml_losses.")}')
 
 
@@ -170,7 +181,10 @@ def _digits_sibling(config_file: Path) -> Path:
 def require_safe_checkpoint(path: str | None) -> None:
     """Check a local checkpoint before MMEngine opens it; one behind a URL is left to MMEngine."""
     if path and '://' not in path:
-        check_checkpoint(path)
+        try:
+            check_checkpoint(path)
+        except (FileNotFoundError, pickle.UnpicklingError) as error:
+            raise UsageError(str(error)) from None
 
 
 def build_runner(cfg: Config) -> Runner:

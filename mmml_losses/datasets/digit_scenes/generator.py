@@ -1,0 +1,228 @@
+"""Draws digit scenes with integers alone, so that every machine gets the same pixels.
+
+Random numbers come from :class:`numpy.random.RandomState`, whose stream NumPy guarantees; integers are always drawn as
+64-bit, because the stream depends on the width. Floating point is confined to probabilities, by operations that IEEE
+754 rounds exactly, and to sines and cosines, which are rounded to integers at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import RandomState
+
+from .settings import CLASSES, SPLITS, SceneSettings, joint_probability
+
+# Fixed point: sine and cosine count in 1 / ONE, coordinates between two pixels in 1 / STEP.
+ONE = 1 << 14
+STEP_BITS = 8
+STEP = 1 << STEP_BITS
+# Digit images are 8 x 8 with grey levels up to 16; a margin of paper is the border that interpolation continues.
+DIGIT_SIDE, DIGIT_LEVELS, MARGIN = 8, 16, 1
+# Interpolated strokes are wide and soft: grey levels below the threshold are paper, and the slope makes edges firm.
+INK_THRESHOLD, INK_SLOPE = 60, 2
+TRAIN_SHARE = 2 / 3
+PLACES_TRIED = 40
+TEXTURE_CELLS = 4
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A digit in a scene: its class, the number of its image in scikit-learn's set, and its box."""
+
+    digit: int
+    source: int
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+class SceneGenerator:
+    """Draws any scene of a split by its number.
+
+    Args:
+        settings: What the scenes look like.
+        split: ``'train'`` or ``'test'``.
+    """
+
+    def __init__(self, settings: SceneSettings, split: str):
+        self.settings = settings
+        self.images, targets = load_digit_images()
+        self.sources = split_sources(targets, settings.seed)[split]
+        self.pool = np.concatenate(self.sources)
+        self._split_number = SPLITS.index(split)
+        self._label_plan = plan_labels(settings)
+        # One object, seeded anew for every scene: making it takes ten times longer than seeding it.
+        self._rng = RandomState()
+
+    def scene(self, number: int) -> tuple[np.ndarray, list[Placed]]:
+        """Pixels (uint8, square) and digits of a scene."""
+        rng = self._rng
+        rng.seed([self.settings.seed, self._split_number, number])
+        digits = self._draw_digits(rng)
+        canvas = self._draw_background(rng)
+        placed: list[Placed] = []
+        for digit in digits:
+            source = int(self.sources[digit][draw_integer(rng, 0, len(self.sources[digit]) - 1)])
+            ink = self._draw_ink(rng, self.images[source])
+            x, y = self._choose_place(rng, ink.shape, placed)
+            self._paint(rng, canvas, ink, x, y)
+            placed.append(Placed(digit, source, x, y, width=ink.shape[1], height=ink.shape[0]))
+        self._add_clutter(rng, canvas)
+        self._add_noise(rng, canvas)
+        return np.clip(canvas, 0, 255).astype(np.uint8), placed
+
+    def _draw_digits(self, rng: RandomState) -> list[int]:
+        """Digits of a scene in the order of painting; a digit may come twice."""
+        present = [False] * len(CLASSES)
+        for digit, parent, chances in self._label_plan:
+            present[digit] = rng.random_sample() < chances[present[parent]]
+        digits = []
+        for digit in np.flatnonzero(present).tolist():
+            twice = rng.random_sample() < self.settings.repeat_probability
+            digits += [digit] * (2 if twice else 1)
+        return [digits[i] for i in rng.permutation(len(digits))]
+
+    def _draw_background(self, rng: RandomState) -> np.ndarray:
+        """A smooth random texture."""
+        low, high = self.settings.background
+        size = self.settings.image_size
+        levels = rng.randint(low, high + 1, size=(TEXTURE_CELLS + 1,) * 2, dtype=np.int64)
+        position = np.arange(size) * (TEXTURE_CELLS * STEP) // size
+        return interpolate(levels, position[:, None], position[None, :])
+
+    def _draw_ink(self, rng: RandomState, image: np.ndarray) -> np.ndarray:
+        size = draw_integer(rng, *self.settings.digit_size)
+        degrees = draw_integer(rng, -self.settings.rotation, self.settings.rotation)
+        return render(image, size, degrees)
+
+    def _choose_place(self, rng: RandomState, shape: tuple[int, int], placed: list[Placed]) -> tuple[int, int]:
+        """The first place that overlaps little enough with the digits before, or the best of those tried."""
+        height, width = shape
+        x = rng.randint(0, self.settings.image_size - width + 1, size=PLACES_TRIED, dtype=np.int64)
+        y = rng.randint(0, self.settings.image_size - height + 1, size=PLACES_TRIED, dtype=np.int64)
+        overlap = np.zeros(PLACES_TRIED, dtype=np.int64)
+        for other in placed:
+            shared_width = np.minimum(x + width, other.x + other.width) - np.maximum(x, other.x)
+            shared_height = np.minimum(y + height, other.y + other.height) - np.maximum(y, other.y)
+            shared = np.maximum(shared_width, 0) * np.maximum(shared_height, 0)
+            overlap = np.maximum(overlap, shared * 1000 // min(width * height, other.width * other.height))
+        allowed = overlap <= round(1000 * self.settings.max_overlap)
+        best = int(np.argmax(allowed) if allowed.any() else np.argmin(overlap))
+        return int(x[best]), int(y[best])
+
+    def _paint(self, rng: RandomState, canvas: np.ndarray, ink: np.ndarray, x: int, y: int) -> None:
+        """Lighten the canvas where there is ink."""
+        low, high = (round(1000 * contrast) for contrast in self.settings.contrast)
+        contrast = draw_integer(rng, low, high)
+        area = canvas[y : y + ink.shape[0], x : x + ink.shape[1]]
+        area += (255 - area) * ink * contrast // (255 * 1000)
+
+    def _add_clutter(self, rng: RandomState, canvas: np.ndarray) -> None:
+        """Paint fragments of digits of the same split: what looks like half a 3 may be one, or none."""
+        for _ in range(draw_integer(rng, 0, self.settings.clutter)):
+            image = self.images[self.pool[draw_integer(rng, 0, len(self.pool) - 1)]]
+            ink = self._draw_ink(rng, cut_fragment(rng, image))
+            x, y = self._choose_place(rng, ink.shape, [])
+            self._paint(rng, canvas, ink, x, y)
+
+    def _add_noise(self, rng: RandomState, canvas: np.ndarray) -> None:
+        # The sum of three uniform integers from -n to n is close to normal, with a standard deviation of n.
+        noise = self.settings.noise
+        canvas += rng.randint(-noise, noise + 1, size=(3, *canvas.shape), dtype=np.int64).sum(axis=0)
+
+
+def load_digit_images() -> tuple[np.ndarray, np.ndarray]:
+    """The handwritten digits of scikit-learn: images (1797, 10, 10) of 0 to 255 with a margin, and classes (1797,)."""
+    # Imported here so that looking up another dataset does not need scikit-learn.
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    images = digits.images.astype(np.int64) * 255 // DIGIT_LEVELS
+    return np.pad(images, ((0, 0), (MARGIN, MARGIN), (MARGIN, MARGIN))), digits.target.astype(np.int64)
+
+
+def split_sources(targets: np.ndarray, seed: int) -> dict[str, list[np.ndarray]]:
+    """Share the digit images out between the splits; for each split, the image numbers of every class."""
+    sources: dict[str, list[np.ndarray]] = {split: [] for split in SPLITS}
+    rng = RandomState([seed, len(SPLITS)])
+    for digit in range(len(CLASSES)):
+        numbers = np.flatnonzero(targets == digit)
+        numbers = numbers[rng.permutation(len(numbers))]
+        cut = int(len(numbers) * TRAIN_SHARE)
+        sources['train'].append(numbers[:cut])
+        sources['test'].append(numbers[cut:])
+    return sources
+
+
+def plan_labels(settings: SceneSettings) -> list[tuple[int, int, tuple[float, float]]]:
+    """Order in which to draw the labels: ``(digit, parent, (chance without, chance with the parent))``.
+
+    The pairs of ``co_occurrence`` form trees. Walking each from its lowest digit, a digit depends on its parent alone.
+    """
+    frequencies = settings.class_frequencies
+    plan: list[tuple[int, int, tuple[float, float]]] = []
+    drawn: set[int] = set()
+    for root in range(len(CLASSES)):
+        if root in drawn:
+            continue
+        drawn.add(root)
+        # A root has no parent: both chances are its frequency.
+        plan.append((root, root, (frequencies[root],) * 2))
+        branch = [root]
+        for parent in branch:
+            for first, second, correlation in settings.co_occurrence:
+                digit = second if first == parent else first
+                if parent not in (first, second) or digit in drawn:
+                    continue
+                p, q = frequencies[parent], frequencies[digit]
+                both = joint_probability(p, q, correlation)
+                plan.append((digit, parent, ((q - both) / (1 - p), both / p)))
+                drawn.add(digit)
+                branch.append(digit)
+    return plan
+
+
+def render(image: np.ndarray, size: int, degrees: int) -> np.ndarray:
+    """Enlarge and turn a digit image; returns its ink, 0 to 255, cut to the smallest box that holds all of it."""
+    cos, sin = (round(turn(math.radians(degrees)) * ONE) for turn in (math.cos, math.sin))
+    side = -(-size * (abs(cos) + abs(sin)) // ONE)
+    # Centres of the pixels in half pixels from the middle, carried back to the digit image.
+    centre = 2 * np.arange(side, dtype=np.int64) + 1 - side
+    x, y = centre[None, :], centre[:, None]
+    scale, middle = DIGIT_SIDE * STEP, (len(image) - 1) * STEP // 2
+    column = (cos * x + sin * y) * scale // (2 * size * ONE) + middle
+    row = (cos * y - sin * x) * scale // (2 * size * ONE) + middle
+    ink = np.clip((interpolate(image, row, column) - INK_THRESHOLD) * INK_SLOPE, 0, 255)
+    rows, columns = (np.flatnonzero(ink.any(axis=axis)) for axis in (1, 0))
+    return ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] if len(rows) else ink[:1, :1]
+
+
+def interpolate(grid: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """Bilinear interpolation of integers at fixed-point coordinates; outside, the border goes on."""
+    row = np.clip(row, 0, STEP * (grid.shape[0] - 1) - 1)
+    column = np.clip(column, 0, STEP * (grid.shape[1] - 1) - 1)
+    top, left, down, right = row >> STEP_BITS, column >> STEP_BITS, row % STEP, column % STEP
+    upper = grid[top, left] * (STEP - right) + grid[top, left + 1] * right
+    lower = grid[top + 1, left] * (STEP - right) + grid[top + 1, left + 1] * right
+    return (upper * (STEP - down) + lower * down) >> 2 * STEP_BITS
+
+
+def cut_fragment(rng: RandomState, image: np.ndarray) -> np.ndarray:
+    """Keep half of the rows or columns of a digit image."""
+    half = DIGIT_SIDE // 2
+    start = MARGIN + draw_integer(rng, 0, half)
+    kept = np.zeros_like(image)
+    if draw_integer(rng, 0, 1):
+        kept[start : start + half] = image[start : start + half]
+    else:
+        kept[:, start : start + half] = image[:, start : start + half]
+    return kept
+
+
+def draw_integer(rng: RandomState, low: int, high: int) -> int:
+    """A random integer from low to high, both included."""
+    return int(rng.randint(low, high + 1, dtype=np.int64))

@@ -1,0 +1,165 @@
+"""tools/train.py and tools/test.py as a user calls them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = 'configs/spa_lpr_digits.py'
+
+
+def call(tool, *arguments, cwd=ROOT, launcher=()):
+    environment = {**os.environ, 'OMP_NUM_THREADS': '1', 'PYTHONPATH': str(ROOT)}
+    command = [sys.executable, '-W', 'ignore', *launcher, str(ROOT / 'tools' / tool), *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+
+
+def succeed(*arguments, **kwargs):
+    done = call(*arguments, **kwargs)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout + done.stderr
+
+
+def fail(*arguments, **kwargs):
+    done = call(*arguments, **kwargs)
+    assert done.returncode == 1
+    assert 'Traceback' not in done.stderr
+    return done.stderr
+
+
+def few_scenes(scenes_folder):
+    options = ['train_cfg.max_epochs=2', 'train_dataloader.batch_size=16', 'default_hooks.logger.interval=2']
+    for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
+        settings = dict(data_root=scenes_folder, num_train=64, num_test=48)
+        options += [f'{loader}.dataset.{key}={value}' for key, value in settings.items()]
+    return ['--cfg-options', *options]
+
+
+@pytest.fixture(scope='module')
+def trained(scenes_folder, tmp_path_factory):
+    """A short training: its folder and what it printed."""
+    folder = tmp_path_factory.mktemp('trained')
+    return folder, succeed('train.py', CONFIG, '--work-dir', folder, *few_scenes(scenes_folder))
+
+
+def test_training_logs_the_parts_and_saves_a_checkpoint(trained):
+    folder, output = trained
+    assert (folder / 'epoch_2.pth').is_file()
+    line = next(line for line in output.splitlines() if 'Epoch(train)' in line)
+    assert all(f' {name}: ' in line for name in ('loss', 'spa', 'lpr'))
+
+
+def test_resuming_a_finished_training_does_nothing(trained, scenes_folder):
+    folder, _ = trained
+    output = succeed('train.py', CONFIG, '--work-dir', folder, '--resume', *few_scenes(scenes_folder))
+    assert 'resumed epoch: 2' in output
+    assert 'Epoch(train)' not in output
+
+
+def test_predictions_and_metrics_are_saved(trained, scenes_folder, tmp_path):
+    folder, _ = trained
+    arguments = ('test.py', CONFIG, folder / 'epoch_2.pth', '--work-dir', tmp_path, '--out')
+    succeed(*arguments, tmp_path / 'predictions.npz', *few_scenes(scenes_folder))
+    with np.load(tmp_path / 'predictions.npz', allow_pickle=False) as arrays:
+        assert {array.shape for array in arrays.values() if array.ndim == 2} == {(48, 10)}
+    succeed(*arguments, tmp_path / 'metrics.json', '--out-item', 'metrics', *few_scenes(scenes_folder))
+    metrics = json.loads((tmp_path / 'metrics.json').read_text())
+    assert {'multi-label/mAP@class', 'multi-label/mAP@sample', 'multi-label/ACE', 'multi-label/MCE'} <= set(metrics)
+    succeed(*arguments, tmp_path / 'predictions.pkl', '--tta', *few_scenes(scenes_folder))
+    assert (tmp_path / 'predictions.pkl').is_file()
+
+
+def test_loss_is_swapped_by_name_short_name_and_file(scenes_folder, tmp_path):
+    (tmp_path / 'mine.py').write_text("loss = dict(type='mmml_losses.SPALoss', negative_scale=2.0)\n")
+    for number, loss in enumerate(['AsymmetricLoss', 'asl', tmp_path / 'mine.py']):
+        folder = tmp_path / str(number)
+        arguments = (CONFIG, '--loss', loss, '--work-dir', folder, '--no-validate', *few_scenes(scenes_folder))
+        output = succeed('train.py', *arguments)
+        assert ' spa: ' not in output
+    assert 'negative_scale=2.0' in next(folder.glob('*/vis_data/config.py')).read_text()
+
+
+def test_loss_of_a_head_of_mmpretrain_is_swapped(scenes_folder, tmp_path):
+    config = tmp_path / 'theirs.py'
+    config.write_text(
+        f"_base_ = '{ROOT / 'configs' / 'bce_digits.py'}'\n"
+        "model = dict(head=dict(_delete_=True, type='MultiLabelLinearClsHead', num_classes=10, in_channels=128))\n"
+    )
+    output = succeed(
+        'train.py', config, '--loss', 'SPALoss', '--work-dir', tmp_path / 'run', *few_scenes(scenes_folder)
+    )
+    assert 'Epoch(val)' in output
+
+
+def test_missing_data_is_one_clear_message(tmp_path):
+    message = fail('train.py', ROOT / 'configs' / 'spa_lpr_coco.py', cwd=tmp_path)
+    for part in (
+        'data/coco/annotations/instances_train2014.json',
+        'data/coco/train2014',
+        'data/coco/annotations/instances_val2014.json',
+        'data/coco/val2014',
+        'python tools/train.py',
+        'spa_lpr_digits.py',
+    ):
+        assert part in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_calls_are_one_sentence_each(trained, tmp_path):
+    folder, _ = trained
+    assert 'config nothing.py does not exist' in fail('train.py', 'nothing.py')
+    assert "did you mean 'SPALoss'" in fail('train.py', CONFIG, '--loss', 'SPALos')
+    assert 'checkpoint nothing.pth does not exist' in fail('test.py', CONFIG, 'nothing.pth')
+    assert 'nothing.pth does not exist' in fail('train.py', CONFIG, '--resume', 'nothing.pth')
+    if not torch.cuda.is_available():
+        assert '--amp needs a GPU' in fail('train.py', CONFIG, '--amp')
+    wrong_suffix = call('test.py', CONFIG, folder / 'epoch_2.pth', '--out', 'predictions.txt')
+    assert wrong_suffix.returncode == 2
+    assert '--out must end in one of' in wrong_suffix.stderr
+
+
+class Command:
+    def __reduce__(self):
+        return os.system, ('echo code from a checkpoint ran',)
+
+
+def test_a_checkpoint_with_code_is_refused(tmp_path):
+    torch.save(dict(state_dict={}, meta=dict(cfg=Command())), tmp_path / 'foreign.pth')
+    message = fail('test.py', CONFIG, tmp_path / 'foreign.pth', '--work-dir', tmp_path / 'run')
+    assert 'is refused, loading it could run code' in message
+    message = fail('train.py', CONFIG, '--resume', tmp_path / 'foreign.pth', '--work-dir', tmp_path / 'run')
+    assert 'is refused, loading it could run code' in message
+    assert not (tmp_path / 'run').exists()
+
+
+def test_config_text_inside_a_checkpoint_is_never_run(trained, scenes_folder, tmp_path):
+    folder, _ = trained
+    checkpoint = torch.load(folder / 'epoch_2.pth', weights_only=True)
+    checkpoint['meta']['cfg'] = checkpoint['message_hub']['runtime_info']['cfg'] = 'raise SystemExit("ran")'
+    torch.save(checkpoint, tmp_path / 'text.pth')
+    output = succeed(
+        'test.py', CONFIG, tmp_path / 'text.pth', '--work-dir', tmp_path / 'run', *few_scenes(scenes_folder)
+    )
+    assert 'mAP@class' in output
+
+
+def test_two_processes_train_and_evaluate_without_a_gpu(scenes_folder, trained, tmp_path):
+    launcher = ('-m', 'torch.distributed.run', '--nproc_per_node=2', '--rdzv-backend=c10d', '--rdzv-endpoint=localhost:0')
+    options = few_scenes(scenes_folder)
+    arguments = (CONFIG, '--launcher', 'pytorch', '--work-dir', tmp_path / 'run', *options)
+    output = succeed('train.py', *arguments, launcher=launcher)
+    assert '[2/2]' in output  # 64 scenes in batches of 16 on two processes
+    checkpoint = trained[0] / 'epoch_2.pth'
+    figures = []
+    for extra, start in ((('--launcher', 'pytorch'), launcher), ((), ())):
+        out = tmp_path / f'metrics{len(start)}.json'
+        arguments = (CONFIG, checkpoint, '--work-dir', tmp_path / 'test', '--out', out, '--out-item', 'metrics', *extra)
+        succeed('test.py', *arguments, *options, launcher=start)
+        figures.append(json.loads(out.read_text())['multi-label/mAP@class'])
+    assert figures[0] == pytest.approx(figures[1])
