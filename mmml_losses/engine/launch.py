@@ -99,7 +99,7 @@ def distribute_over_cpus(cfg: Config) -> None:
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group('gloo')
     if cfg.get('model_wrapper_cfg') is None:
-        cfg.model_wrapper_cfg = dict(type='MMDistributedDataParallel')
+        cfg.model_wrapper_cfg = dict(type='MMDistributedDataParallel', device_ids=None, broadcast_buffers=False)
 
 
 def find_loss(name_or_file: str, losses_folder: Path) -> dict:
