@@ -38,9 +38,7 @@ class Registry(mmengine_registry.Registry):
 
 
 # MMEngine has no registry for losses, and a parent takes one child per scope: losses and heads share one object.
-LOSSES = MODELS = Registry(
-    'model', mmengine_registry.MODELS, locations=['mmml_losses.losses', 'mmml_losses.models']
-)
+LOSSES = MODELS = Registry('model', mmengine_registry.MODELS, locations=['mmml_losses.losses', 'mmml_losses.models'])
 DATASETS = Registry('dataset', mmengine_registry.DATASETS, locations=['mmml_losses.datasets'])
 METRICS = Registry('metric', mmengine_registry.METRICS, locations=['mmml_losses.evaluation'])
 HOOKS = Registry('hook', mmengine_registry.HOOKS, locations=['mmml_losses.engine'])

@@ -1,4 +1,4 @@
-"""Evaluate a model: ``python tools/test.py CONFIG CHECKPOINT``. The flags are those of MMPretrain's tool, plus ``--loss``."""
+"""Evaluate a model: ``python tools/test.py CONFIG CHECKPOINT``. Flags as in MMPretrain's tool, plus ``--loss``."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def apply_test_arguments(cfg: Config, args: argparse.Namespace) -> None:
 
 
 def use_test_time_augmentation(cfg: Config) -> None:
-    """Take the config's ``tta_model`` and ``tta_pipeline``, or average the scores over an image and its mirror image."""
+    """Take the config's ``tta_model`` and ``tta_pipeline``, or average over an image and its mirror image."""
     pipeline = cfg.test_dataloader.dataset.pipeline
     if 'tta_pipeline' not in cfg:
         flips = [dict(type='RandomFlip', prob=1.0), dict(type='RandomFlip', prob=0.0)]

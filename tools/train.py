@@ -45,7 +45,7 @@ def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
         cfg.optim_wrapper.setdefault('loss_scale', 'dynamic')
     if args.auto_scale_lr:
         if cfg.get('auto_scale_lr') is None:
-            raise launch.UsageError(f'--auto-scale-lr needs `auto_scale_lr = dict(base_batch_size=...)` in {args.config}')
+            raise launch.UsageError(f'--auto-scale-lr: {args.config} has no auto_scale_lr = dict(base_batch_size=...)')
         cfg.auto_scale_lr.enable = True
     if args.no_persistent_workers:
         for name in launch.DATALOADERS:

@@ -47,6 +47,4 @@ class EpochSeedHook(Hook):
         torch.manual_seed(seed)
         loader = runner.train_dataloader
         if loader.num_workers and not loader.persistent_workers:
-            loader.worker_init_fn = partial(
-                worker_init_fn, num_workers=loader.num_workers, rank=get_rank(), seed=seed
-            )
+            loader.worker_init_fn = partial(worker_init_fn, num_workers=loader.num_workers, rank=get_rank(), seed=seed)

@@ -1,4 +1,4 @@
-r"""Partial losses of one logit: what a positive label costs, :math:`\ell_+(v)`, and what a negative one, :math:`\ell_-(v)`.
+r"""Partial losses of one logit: the cost of a positive label, :math:`\ell_+(v)`, and of a negative, :math:`\ell_-(v)`.
 
 Every term is written with :func:`torch.nn.functional.logsigmoid` instead of the logarithm of a probability: it stays
 exact, and keeps its gradient, for logits of any size.

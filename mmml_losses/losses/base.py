@@ -77,9 +77,7 @@ class MultiLabelLoss(nn.Module):
             values = values.masked_fill(~known, 0)
         else:
             known = known.any(dim=1)
-        return self.loss_weight * reduce_values(
-            values, known, weight, reduction_override or self.reduction, avg_factor
-        )
+        return self.loss_weight * reduce_values(values, known, weight, reduction_override or self.reduction, avg_factor)
 
     def probabilities(self, cls_score: Tensor) -> Tensor:
         """What the logits of this loss read as, through its link."""

@@ -61,9 +61,7 @@ class SumLoss(MultiLabelLoss):
         **kwargs,
     ) -> Tensor:
         """The sum of :meth:`parts`; the arguments are those of :class:`MultiLabelLoss` and go to every part."""
-        parts = self.parts(
-            cls_score, target, reduction_override, weight=weight, avg_factor=avg_factor, **kwargs
-        )
+        parts = self.parts(cls_score, target, reduction_override, weight=weight, avg_factor=avg_factor, **kwargs)
         return sum(parts.values())
 
 

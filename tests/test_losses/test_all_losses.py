@@ -253,11 +253,11 @@ def test_other_bad_arguments_are_refused(name):
     logits, targets = example()
     with pytest.raises(ValueError, match=r'weight must be of shape \(6,\), \(6, 5\) or \(30,\), got \(4,\)'):
         build(name)(logits, targets, torch.ones(4))
-    with pytest.raises(ValueError, match='avg_factor cannot be used with reduction=.sum.*MultiLabelHead'):
+    with pytest.raises(ValueError, match=r'avg_factor cannot be used with reduction=.sum.*MultiLabelHead'):
         build(name)(logits, targets, avg_factor=2, reduction_override='sum')
     with pytest.raises(ValueError, match='reduction_override must be one of'):
         build(name)(logits, targets, reduction_override='average')
-    with pytest.raises(TypeError, match='cls_score must be a floating-point tensor, got torch.int64'):
+    with pytest.raises(TypeError, match=r'cls_score must be a floating-point tensor, got torch\.int64'):
         build(name)(logits.long(), targets)
     with pytest.raises(ValueError, match=r'cls_score must be of shape \(N, C\), got \(30,\)'):
         build(name)(logits.flatten(), targets.flatten())

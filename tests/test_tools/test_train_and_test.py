@@ -150,7 +150,7 @@ def test_config_text_inside_a_checkpoint_is_never_run(trained, scenes_folder, tm
 
 
 def test_two_processes_train_and_evaluate_without_a_gpu(scenes_folder, trained, tmp_path):
-    launcher = ('-m', 'torch.distributed.run', '--nproc_per_node=2', '--rdzv-backend=c10d', '--rdzv-endpoint=localhost:0')
+    launcher = ('-m', 'torch.distributed.run', '--nproc_per_node=2', '--standalone')
     options = few_scenes(scenes_folder)
     arguments = (CONFIG, '--launcher', 'pytorch', '--work-dir', tmp_path / 'run', *options)
     output = succeed('train.py', *arguments, launcher=launcher)
