@@ -18,6 +18,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from mmengine.runner import find_latest_checkpoint
@@ -39,6 +40,7 @@ class Job:
 
     work_dir: Path
     lock: int
+    cfg_options: list[str]
     children: list[subprocess.Popen] = field(default_factory=list)
     printing: threading.Lock = field(default_factory=threading.Lock)
     stopping: bool = False
@@ -51,16 +53,35 @@ class Job:
         """Bring one run to its predictions, from wherever it stands."""
         folder = self.work_dir / config
         predictions = folder / 'predictions.npz'
-        forget_other_code(folder)
+        self.forget_other_trainings(folder)
         if predictions.is_file():
             self.say(name, f'is there already: {shown(folder)}')
             return predictions
         config_file = ROOT / 'configs' / f'{config}.py'
-        self.call(name, 'train.py', config_file, '--work-dir', folder, '--resume')
+        options = ['--work-dir', folder, *(['--cfg-options', *self.cfg_options] if self.cfg_options else [])]
+        self.call(name, 'train.py', config_file, '--resume', *options)
         checkpoint = find_latest_checkpoint(str(folder))
-        self.call(name, 'test.py', config_file, checkpoint, '--work-dir', folder, '--out', predictions)
+        self.call(name, 'test.py', config_file, checkpoint, '--out', predictions, *options)
         self.say(name, 'trained and tested')
         return predictions
+
+    def forget_other_trainings(self, folder: Path) -> None:
+        """Delete a run of other code, configs or options: resuming it would mix two trainings."""
+        stamp = folder / 'fingerprint.txt'
+        if folder.exists() and not (stamp.is_file() and stamp.read_text() == self.fingerprint):
+            print(f'{shown(folder)} was made by other code or configs: it is trained anew', flush=True)
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(self.fingerprint)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of all that a training depends on: the package, the configs and the options."""
+        digest = hashlib.sha256(repr(self.cfg_options).encode())
+        for file in sorted(file for folder in ('configs', 'mmml_losses') for file in (ROOT / folder).rglob('*.py')):
+            digest.update(f'{file.relative_to(ROOT)}\n'.encode())
+            digest.update(file.read_bytes())
+        return digest.hexdigest()
 
     def call(self, name: str, tool: str, *arguments) -> None:
         """Run a tool with one thread, its output in a log file and its progress on the screen."""
@@ -83,7 +104,10 @@ class Job:
                 if match := PROGRESS.search(line):
                     epoch, step, steps, left, loss = match.groups()
                     self.say(name, f'epoch {epoch}, step {step}/{steps}, loss {loss}, {left} left')
-        if child.wait() != 0 and not self.stopping:
+        code = child.wait()
+        if self.stopping:
+            raise KeyboardInterrupt
+        if code != 0:
             tail = ''.join(log.read_text().splitlines(keepends=True)[-15:])
             raise RuntimeError(f'{tail}\n{name}: {tool} failed; the whole output is in {shown(log)}')
 
@@ -96,26 +120,7 @@ class Job:
 
 def shown(path: Path) -> str:
     """A path as short as the reader needs it."""
-    return os.path.relpath(path)
-
-
-def fingerprint() -> str:
-    """A digest of all that a training depends on: the package and the configs."""
-    digest = hashlib.sha256()
-    for file in sorted(file for folder in ('configs', 'mmml_losses') for file in (ROOT / folder).rglob('*.py')):
-        digest.update(f'{file.relative_to(ROOT)}\n'.encode())
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-def forget_other_code(folder: Path) -> None:
-    """Delete a run of other code or configs: resuming it would mix two trainings."""
-    stamp = folder / 'fingerprint.txt'
-    if folder.exists() and not (stamp.is_file() and stamp.read_text() == fingerprint()):
-        print(f'{shown(folder)} was made by other code or configs: it is trained anew', flush=True)
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(fingerprint())
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 @contextlib.contextmanager
@@ -147,13 +152,15 @@ def train_all(job: Job) -> dict[str, Path]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--work-dir', type=Path, default=ROOT / 'work_dirs' / 'quickstart')
-    work_dir = parser.parse_args().work_dir.resolve()
+    parser.add_argument('--cfg-options', nargs='+', default=[], metavar='KEY=VALUE', help='settings of all trainings')
+    options = parser.parse_args()
+    work_dir = options.work_dir.resolve()
     # A plain kill becomes an exception too, so that the trainings end with their parent.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     started = time.monotonic()
     with locked(work_dir) as lock:
         make_digit_scenes(DATA)
-        predictions = train_all(Job(work_dir, lock))
+        predictions = train_all(Job(work_dir, lock, options.cfg_options))
         report = write_report(
             work_dir / 'report.html',
             {name: load_predictions(path) for name, path in predictions.items()},

@@ -1,0 +1,86 @@
+"""The quickstart's job: it shows progress, survives being killed, and reuses what is there."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OPTIONS = [
+    'train_cfg.max_epochs=3',
+    'train_dataloader.batch_size=16',
+    'default_hooks.logger.interval=2',
+    *(f'{split}_dataloader.dataset.indices=64' for split in ('train', 'val', 'test')),
+]
+
+
+def start(work_dir, options=OPTIONS):
+    command = [sys.executable, '-W', 'ignore', ROOT / 'tools' / 'quickstart_job.py', '--work-dir', work_dir]
+    return subprocess.Popen(
+        [*map(str, command), '--cfg-options', *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def finish(process):
+    output = process.communicate()[0]
+    assert process.returncode == 0, output
+    return output
+
+
+@pytest.fixture(scope='module')
+def killed(tmp_path_factory):
+    """A folder in which a quickstart was killed after a training had written a checkpoint."""
+    work_dir = tmp_path_factory.mktemp('quickstart')
+    process = start(work_dir)
+    for line in process.stdout:
+        if 'epoch 2' in line:
+            process.send_signal(signal.SIGINT)
+            break
+    process.communicate()
+    assert process.returncode == 130
+    assert not (work_dir / 'report.html').exists()
+    return work_dir
+
+
+@pytest.fixture(scope='module')
+def resumed(killed):
+    return killed, finish(start(killed))
+
+
+def test_a_killed_quickstart_resumes(resumed):
+    work_dir, output = resumed
+    logs = ''.join(log.read_text() for log in work_dir.glob('*.train.log'))
+    assert 'resumed epoch: 1' in logs
+    for name in ('SPA + LPR', 'ASL', 'BCE'):
+        assert f'[{name}] trained and tested' in output
+    assert 'left' in output  # the progress
+    page = (work_dir / 'report.html').read_text()
+    assert all(name in page for name in ('SPA + LPR', 'ASL', 'BCE', 'mAP@class', 'mAP@sample', 'ACE', 'MCE', '3 and 7'))
+    assert (work_dir / 'reliability.png').stat().st_size > 10_000
+
+
+def test_a_second_call_reuses_what_is_there(resumed):
+    work_dir, _ = resumed
+    output = finish(start(work_dir))
+    assert output.count('is there already') == 3
+    assert 'epoch' not in output
+
+
+def test_a_run_of_other_code_is_trained_anew(resumed):
+    work_dir, _ = resumed
+    (work_dir / 'bce_digits' / 'fingerprint.txt').write_text('of other code')
+    output = finish(start(work_dir))
+    assert 'bce_digits was made by other code or configs' in output
+    assert output.count('is there already') == 2
+    assert '[BCE] trained and tested' in output
+
+
+def test_a_failing_training_is_shown_with_the_end_of_its_log(tmp_path):
+    process = start(tmp_path, [*OPTIONS, 'model.backbone.type=NoSuchBackbone'])
+    output = process.communicate()[0]
+    assert process.returncode == 1
+    assert 'train.py failed; the whole output is in' in output
+    assert 'NoSuchBackbone' in output
+    assert 'Traceback' not in output.split('train.py failed')[1]
