@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mmml_losses.evaluation import calibration_errors, load_predictions, mean_average_precision, reliability_bins
+
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = [
     'train_cfg.max_epochs=3',
@@ -19,7 +21,10 @@ OPTIONS = [
 def start(work_dir, options=OPTIONS):
     command = [sys.executable, '-W', 'ignore', ROOT / 'tools' / 'quickstart_job.py', '--work-dir', work_dir]
     return subprocess.Popen(
-        [*map(str, command), '--cfg-options', *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*map(str, command), *(['--cfg-options', *options] if options else [])],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
 
 
@@ -84,3 +89,16 @@ def test_a_failing_training_is_shown_with_the_end_of_its_log(tmp_path):
     assert 'train.py failed; the whole output is in' in output
     assert 'NoSuchBackbone' in output
     assert 'Traceback' not in output.split('train.py failed')[1]
+
+
+@pytest.mark.slow
+def test_the_report_shows_what_the_paper_claims(tmp_path):
+    finish(start(tmp_path, []))
+    runs = {
+        name: load_predictions(tmp_path / f'{name}_digits' / 'predictions.npz') for name in ('spa_lpr', 'asl', 'bce')
+    }
+    ace = {name: calibration_errors(reliability_bins(run.scores, run.labels)).ace for name, run in runs.items()}
+    mean_ap = {name: mean_average_precision(run.scores, run.labels).value for name, run in runs.items()}
+    assert ace['asl'] > 0.15
+    assert ace['spa_lpr'] < 0.04
+    assert min(mean_ap['asl'], mean_ap['spa_lpr']) > mean_ap['bce'] > 0.7
