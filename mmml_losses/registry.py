@@ -26,6 +26,13 @@ class Registry(mmengine_registry.Registry):
             raise KeyError(self._not_found_message(key.removeprefix(f'{SCOPE}.')))
         return found
 
+    def build(self, cfg: dict, *args, **kwargs) -> object:
+        """Build from this registry: inside a Runner, MMEngine would look bare names up in the host project instead."""
+        if isinstance(cfg, dict) and isinstance(cfg.get('type'), str) and '.' not in cfg['type']:
+            cfg = cfg.copy()
+            cfg['type'] = self.get(cfg['type'])
+        return super().build(cfg, *args, **kwargs)
+
     def _not_found_message(self, name: str) -> str:
         names = sorted(self.module_dict)
         by_lower_name = {known.lower(): known for known in names}

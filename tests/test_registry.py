@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from mmengine.registry import MODELS as MMENGINE_MODELS
+from mmengine.registry import DefaultScope
 
 from mmml_losses.losses import SPALoss
 from mmml_losses.registry import DATASETS, HOOKS, LOSSES, METRICS, MODELS
@@ -76,6 +77,15 @@ def test_a_misspelt_name_is_answered_with_near_ones(registry, name, near):
 def test_a_name_like_no_other_is_answered_with_the_list():
     with pytest.raises(KeyError, match='it has CocoMultiLabel, DigitScenes'):
         DATASETS.build(dict(type='Zyxwvu'))
+
+
+def test_bare_names_in_our_registry_are_ours_inside_a_runner():
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        assert type(LOSSES.build(dict(type='AsymmetricLoss'))).__module__ == 'mmml_losses.losses.pointwise'
+        loss = LOSSES.build(dict(type='SumLoss', losses=dict(spa=dict(type='SPALoss')), link=dict(type='SigmoidLink')))
+        assert isinstance(loss.losses['spa'], SPALoss)
+        with pytest.raises(KeyError, match="did you mean 'SPALoss'"):
+            LOSSES.build(dict(type='SPALos'))
 
 
 def test_functional_needs_no_openmmlab():
