@@ -18,6 +18,8 @@ import torch
 from mmengine.logging import HistoryBuffer
 from mmengine.utils import digit_version
 
+PLAIN_DTYPES = ('f2', 'f4', 'f8', 'i4', 'i8', 'b1')
+
 _kept_alive: list[object] = []  # an operator schema lives as long as the library object that defined it
 
 
@@ -56,11 +58,11 @@ def allow_mmengine_checkpoints() -> None:
     """Let torch >= 2.6 read MMEngine's checkpoints without loosening its protection.
 
     Since 2.6 ``torch.load`` unpickles only what is on a list, and MMEngine stores its log as ``HistoryBuffer`` objects
-    full of numpy arrays. Exactly those classes go on the list. A buffer also names ``getattr``, to find its own
-    statistics; the real one would reach any attribute of any listed class, so the name stands for
-    :func:`_history_buffer_method` instead.
+    full of numpy arrays. Exactly those classes go on the list. Two names of the pickle stand for less than they say:
+    ``getattr``, with which a buffer finds its own statistics, for :func:`_history_buffer_method`, because the real one
+    would reach any attribute of any listed class; and ``numpy.dtype`` for :func:`_plain_dtype`.
     """
-    if digit_version(torch.__version__) < digit_version('2.6.0'):
+    if not torch_protects():
         return
     multiarray = (np._core if hasattr(np, '_core') else np.core).multiarray
     torch.serialization.add_safe_globals(
@@ -68,8 +70,8 @@ def allow_mmengine_checkpoints() -> None:
             HistoryBuffer,
             (_history_buffer_method, 'builtins.getattr'),
             np.ndarray,
-            np.dtype,
-            *(type(np.dtype(name)) for name in ('float16', 'float32', 'float64', 'int32', 'int64', 'bool')),
+            (_plain_dtype, 'numpy.dtype'),
+            *(type(np.dtype(code)) for code in PLAIN_DTYPES),
             # numpy 2 moved its internals: a checkpoint carries the name of the numpy that wrote it.
             *(
                 (getattr(multiarray, name), f'numpy.{core}.multiarray.{name}')
@@ -80,27 +82,59 @@ def allow_mmengine_checkpoints() -> None:
     )
 
 
+def torch_protects() -> bool:
+    """Whether ``torch.load`` refuses foreign classes by default, and takes names for what it allows."""
+    return digit_version(torch.__version__) >= digit_version('2.6.0')
+
+
+def _plain_dtype(code: str, align: bool = False, copy: bool = False) -> np.dtype:
+    """A numeric dtype as numpy's own singleton, which ignores the state that a pickle would set.
+
+    The real ``numpy.dtype`` would make a copy, and a state of the right shape turns the copy into a dtype of objects:
+    arrays of it would take bytes of the file for addresses.
+    """
+    if code not in PLAIN_DTYPES:
+        raise pickle.UnpicklingError(f'a checkpoint may not hold numpy data of type {code!r}')
+    return np.dtype(code)
+
+
 def _history_buffer_method(owner: object, name: str) -> Callable:
     if owner is not HistoryBuffer or name not in ('min', 'max', 'mean', 'current'):
         raise pickle.UnpicklingError(f'a checkpoint may not read the attribute {name!r} of {owner!r}')
     return getattr(HistoryBuffer, name)
 
 
-def check_checkpoint(path: str | Path) -> None:
+class CheckpointError(Exception):
+    """A checkpoint cannot be read, or reading it would not be safe."""
+
+
+def check_checkpoint(path: str | Path, *, resume: bool = False) -> None:
     """Refuse a checkpoint that holds anything but weights and MMEngine's own log.
 
     For the tools: MMEngine's loader takes the protection of the installed version, and some fall back to unpickling
-    everything. A file that passes here is harmless to all of them.
+    everything. A local file that passes here is harmless to all of them.
+
+    Args:
+        path: A local file.
+        resume: Whether a training goes on from it. MMEngine then runs the text of ``meta['config']`` as Python; its own
+            checkpoints keep their config under another name, which is not run.
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f'checkpoint {path} does not exist')
+        raise CheckpointError(f'checkpoint {path} does not exist')
+    if not torch_protects():
+        warnings.warn(f'torch {torch.__version__} runs any code in {path}: open only files you trust', stacklevel=2)
+        return
     try:
-        torch.load(path, map_location='cpu', weights_only=True)
+        checkpoint = torch.load(path, map_location='cpu', weights_only=True)
     except pickle.UnpicklingError as error:
         # Only the cause: torch's own text goes on to recommend switching the protection off.
         reason = str(error.__context__ or error).partition('. ')[0]
-        raise pickle.UnpicklingError(f'checkpoint {path} is refused, loading it could run code: {reason}') from None
+        raise CheckpointError(f'checkpoint {path} is refused, loading it could run code: {reason}') from None
+    except Exception as error:
+        raise CheckpointError(f'checkpoint {path} cannot be read, it may be cut off: {error}') from error
+    if resume and 'config' in checkpoint.get('meta', {}):
+        raise CheckpointError(f"checkpoint {path} is refused, resuming it would run the text of its meta['config']")
 
 
 def warn_of_two_mmcvs() -> None:

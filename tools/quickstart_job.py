@@ -16,11 +16,14 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import mmengine
+import mmpretrain
+import torch
 from mmengine.runner import find_latest_checkpoint
 
 from mmml_losses.datasets import make_digit_scenes
@@ -68,16 +71,19 @@ class Job:
     def forget_other_trainings(self, folder: Path) -> None:
         """Delete a run of other code, configs or options: resuming it would mix two trainings."""
         stamp = folder / 'fingerprint.txt'
-        if folder.exists() and not (stamp.is_file() and stamp.read_text() == self.fingerprint):
-            print(f'{shown(folder)} was made by other code or configs: it is trained anew', flush=True)
+        if folder.exists() and not stamp.is_file():
+            raise RuntimeError(f'{shown(folder)} is not of a quickstart: choose another --work-dir, or move it away')
+        if stamp.is_file() and stamp.read_text() != self.fingerprint:
+            self.say(folder.name, 'was made by other code, configs or versions: it is trained anew')
             shutil.rmtree(folder)
         folder.mkdir(parents=True, exist_ok=True)
         stamp.write_text(self.fingerprint)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of all that a training depends on: the package, the configs and the options."""
-        digest = hashlib.sha256(repr(self.cfg_options).encode())
+        """A digest of all that a training depends on: the package, the configs, the options and the stack."""
+        versions = torch.__version__, mmengine.__version__, mmpretrain.__version__
+        digest = hashlib.sha256(repr((self.cfg_options, versions)).encode())
         for file in sorted(file for folder in ('configs', 'mmml_losses') for file in (ROOT / folder).rglob('*.py')):
             digest.update(f'{file.relative_to(ROOT)}\n'.encode())
             digest.update(file.read_bytes())
@@ -143,6 +149,7 @@ def train_all(job: Job) -> dict[str, Path]:
     with ThreadPoolExecutor(max_workers=min(len(RUNS), os.cpu_count() or 1)) as pool:
         futures = {name: pool.submit(job.train_and_test, name, config) for name, config in RUNS.items()}
         try:
+            wait(futures.values(), return_when=FIRST_EXCEPTION)
             return {name: future.result() for name, future in futures.items()}
         except BaseException:
             job.stop()

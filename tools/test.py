@@ -11,8 +11,12 @@ from mmengine.config import Config, ConfigDict
 from mmengine.evaluator import DumpResults
 
 from mmml_losses.engine import launch
+from mmml_losses.engine.data_check import require_data
+from mmml_losses.engine.errors import UsageError
 from mmml_losses.evaluation import SavePredictions
 
+PREDICTION_SUFFIXES = ('.npz', '.pkl', '.pickle')
+METRIC_SUFFIXES = ('.json', '.yaml', '.yml', '.pkl', '.pickle')
 LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 
 
@@ -36,22 +40,19 @@ def parse_args() -> argparse.Namespace:
     if args.out_item is not None and args.out is None:
         parser.error('--out-item needs --out')
     if args.out is not None:
-        suffixes = ('.json', '.yaml', '.yml', '.pkl', '.pickle') if args.out_item == 'metrics' else PREDICTION_SUFFIXES
+        suffixes = METRIC_SUFFIXES if args.out_item == 'metrics' else PREDICTION_SUFFIXES
         if Path(args.out).suffix not in suffixes:
             parser.error(f'--out must end in one of {", ".join(suffixes)}, got {args.out}')
     return args
 
 
-PREDICTION_SUFFIXES = ('.npz', '.pkl', '.pickle')
-
-
 def apply_test_arguments(cfg: Config, args: argparse.Namespace) -> None:
-    cfg.load_from = args.checkpoint
+    cfg.resume = False
     if args.amp:
         cfg.test_cfg.fp16 = True
     if args.show or args.show_dir is not None:
         if 'visualization' not in cfg.get('default_hooks', {}):
-            raise launch.UsageError("--show needs visualization=dict(type='VisualizationHook') among the default_hooks")
+            raise UsageError("--show needs visualization=dict(type='VisualizationHook') among the default_hooks")
         cfg.default_hooks.visualization.update(
             enable=True,
             show=args.show,
@@ -76,10 +77,9 @@ def use_test_time_augmentation(cfg: Config) -> None:
 
 def main() -> None:
     args = parse_args()
-    cfg = launch.load_config(args, LOSSES_FOLDER)
-    apply_test_arguments(cfg, args)
-    launch.require_data(cfg, args.config)
-    launch.require_safe_checkpoint(args.checkpoint)
+    cfg = launch.load_config(args, LOSSES_FOLDER, apply_test_arguments)
+    require_data(cfg, args.config)
+    cfg.load_from = launch.safe_checkpoint(args.checkpoint)
     runner = launch.build_runner(cfg)
     if args.out is not None and args.out_item != 'metrics':
         saver = SavePredictions if args.out.endswith('.npz') else DumpResults

@@ -10,6 +10,8 @@ from mmengine.config import Config
 from mmengine.runner import find_latest_checkpoint
 
 from mmml_losses.engine import launch
+from mmml_losses.engine.data_check import DATALOADERS, require_data
+from mmml_losses.engine.errors import UsageError
 
 LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 
@@ -40,15 +42,15 @@ def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.amp:
         if not torch.cuda.is_available():
-            raise launch.UsageError('--amp needs a GPU: MMEngine has no mixed precision on the CPU')
+            raise UsageError('--amp needs a GPU: MMEngine has no mixed precision on the CPU')
         cfg.optim_wrapper.type = 'AmpOptimWrapper'
         cfg.optim_wrapper.setdefault('loss_scale', 'dynamic')
     if args.auto_scale_lr:
         if cfg.get('auto_scale_lr') is None:
-            raise launch.UsageError(f'--auto-scale-lr: {args.config} has no auto_scale_lr = dict(base_batch_size=...)')
+            raise UsageError(f'--auto-scale-lr: {args.config} has no auto_scale_lr = dict(base_batch_size=...)')
         cfg.auto_scale_lr.enable = True
     if args.no_persistent_workers:
-        for name in launch.DATALOADERS:
+        for name in DATALOADERS:
             if cfg.get(name) is not None:
                 cfg[name].persistent_workers = False
     if args.resume is not None:
@@ -58,11 +60,13 @@ def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
 
 def main() -> None:
     args = parse_args()
-    cfg = launch.load_config(args, LOSSES_FOLDER)
-    apply_training_arguments(cfg, args)
-    launch.require_data(cfg, args.config)
-    resumes_latest = cfg.get('resume') and cfg.get('load_from') is None
-    launch.require_safe_checkpoint(find_latest_checkpoint(cfg.work_dir) if resumes_latest else cfg.get('load_from'))
+    cfg = launch.load_config(args, LOSSES_FOLDER, apply_training_arguments)
+    require_data(cfg, args.config)
+    checkpoint = cfg.get('load_from')
+    if cfg.get('resume') and checkpoint is None:
+        checkpoint = find_latest_checkpoint(cfg.work_dir)
+    if checkpoint is not None:
+        cfg.load_from = launch.safe_checkpoint(checkpoint, resume=cfg.get('resume', False))
     launch.build_runner(cfg).train()
 
 

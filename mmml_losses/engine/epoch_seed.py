@@ -46,5 +46,7 @@ class EpochSeedHook(Hook):
         np.random.seed(seed)
         torch.manual_seed(seed)
         loader = runner.train_dataloader
-        if loader.num_workers and not loader.persistent_workers:
-            loader.worker_init_fn = partial(worker_init_fn, num_workers=loader.num_workers, rank=get_rank(), seed=seed)
+        start = loader.worker_init_fn
+        # Only MMEngine's own: a user's function of another kind stays.
+        if isinstance(start, partial) and start.func is worker_init_fn:
+            loader.worker_init_fn = partial(worker_init_fn, **{**start.keywords, 'seed': seed})

@@ -52,7 +52,7 @@ def reliability_bins(probabilities: ArrayLike, labels: ArrayLike, num_bins: int 
     r"""Sort all known (sample, class) pairs into bins of equal width by predicted probability.
 
     Bin :math:`b` of :math:`B` holds :math:`b/B \le p < (b+1)/B`; the last one also holds :math:`p = 1`. Limits are
-    compared in double precision, so a value on a limit never moves to the bin below by rounding.
+    compared in double precision: float32's 0.7 is a little less than 0.7 and belongs to the bin below.
 
     Args:
         probabilities: (N, C) predicted probabilities in [0, 1].

@@ -24,7 +24,7 @@ def label_pair_regularizer(logit_probabilities: Tensor, targets: Tensor) -> Tens
     Returns:
         One value per sample, (N,), not reduced. 0 for a sample without a pair.
     """
-    # One row per positive label against all labels of its sample: the pairs of a sample are never T x T.
+    # One row per positive label against all labels of its sample: positives x classes, not classes x classes.
     sample, label = (targets == 1).nonzero(as_tuple=True)
     margins = logit_probabilities[sample, label].unsqueeze(1) - logit_probabilities[sample]
     costs = -logsigmoid(margins) * (targets[sample] == 0)

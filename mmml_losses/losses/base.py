@@ -69,15 +69,20 @@ class MultiLabelLoss(nn.Module):
         logits = promote(cls_score)
         target = one_hot_targets(target, logits)
         check_targets(target, self.soft_targets, type(self).__name__)
+        known = target >= 0
         if weight is not None:
             weight, target = align_weight(weight, target, self.pointwise)
         values = self.values(logits, target, **kwargs)
-        known = target >= 0
         if self.pointwise:
             values = values.masked_fill(~known, 0)
         else:
             known = known.any(dim=1)
         return self.loss_weight * reduce_values(values, known, weight, reduction_override or self.reduction, avg_factor)
+
+    def adopt_link(self, link: Link) -> None:
+        """Read through the link of the sum that this loss stands in, unless it has its own."""
+        if self.adopts_link:
+            self.link = link
 
     def probabilities(self, cls_score: Tensor) -> Tensor:
         """What the logits of this loss read as, through its link."""

@@ -20,7 +20,7 @@ def align_weight(weight: Tensor, target: Tensor, pointwise: bool) -> tuple[Tenso
     samples, classes = target.shape
     if weight.shape == (samples,):
         return (weight.unsqueeze(1) if pointwise else weight), target
-    if weight.numel() != samples * classes:
+    if weight.shape not in ((samples, classes), (samples * classes,)):
         raise ValueError(
             f'weight must be of shape ({samples},), ({samples}, {classes}) or ({samples * classes},), '
             f'got {tuple(weight.shape)}'
@@ -62,8 +62,12 @@ def reduce_values(
                 'by the batch size'
             )
         return values.sum()
-    divisor = counted.sum().clamp(min=1) if avg_factor is None else avg_factor
-    # Detectors send avg_factor=0 for a batch without positives: 0 / 0 must stay 0.
-    smallest = torch.finfo(values.dtype).eps
-    divisor = divisor.clamp(min=smallest) if isinstance(divisor, Tensor) else max(divisor, smallest)
-    return values.sum() / divisor
+    if avg_factor is None:
+        return values.sum() / counted.sum().clamp(min=1)
+    # Detectors send avg_factor=0 for a batch without positives: 0 / 0 must stay 0. The bound is MMDetection's.
+    smallest = torch.finfo(torch.float32).eps
+    if isinstance(avg_factor, Tensor):
+        return values.sum() / avg_factor.reshape(()).clamp(min=smallest)
+    if avg_factor < 0:
+        raise ValueError(f'avg_factor must be at least 0, got {avg_factor}')
+    return values.sum() / max(avg_factor, smallest)

@@ -32,13 +32,18 @@ class SumLoss(MultiLabelLoss):
         parts = {name: _build_part(name, loss) for name, loss in losses.items()}
         if not parts:
             raise ValueError('losses must name at least one part, got none')
-        if link is None:
-            link = next((part.link for part in parts.values() if not part.adopts_link), None)
-        super().__init__(loss_weight=loss_weight, link=link)
-        for part in parts.values():
-            if part.adopts_link:
-                part.link = self.link
+        first = next((part for part in parts.values() if part.pointwise), None)
+        super().__init__(loss_weight=loss_weight, link=first.link if link is None and first else link)
+        # A sum of regularisers alone is one, too: in a sum with a loss it reads through the link of that loss.
+        self.pointwise = first is not None
+        self.adopts_link = link is None and first is None
         self.losses = nn.ModuleDict(parts)
+        self.adopt_link(self.link)
+
+    def adopt_link(self, link: Link) -> None:
+        super().adopt_link(link)
+        for part in self.losses.values():
+            part.adopt_link(self.link)
 
     def parts(
         self, cls_score: Tensor, target: Tensor, reduction_override: str | None = None, **kwargs

@@ -19,7 +19,8 @@ from ..registry import MODELS
 class MultiLabelHead(MultiLabelClsHead):
     """A classifier on pooled features, trained by any multi-label loss and read through that loss's link.
 
-    Unlike MMPretrain's heads it passes no ``avg_factor``: the ``reduction`` of the loss is what its config says.
+    Unlike MMPretrain's heads it passes no ``avg_factor`` to losses of this package: their ``reduction`` is what the
+    config says.
 
     Args:
         num_classes: Number of labels.
@@ -80,7 +81,10 @@ def stack_targets(data_samples: list[DataSample], num_classes: int) -> Tensor:
         return torch.stack([sample.gt_score.float() for sample in data_samples])
     target = data_samples[0].gt_label.new_zeros(len(data_samples), num_classes, dtype=torch.float32)
     for row, sample in zip(target, data_samples, strict=True):
-        row[sample.gt_label] = 1
+        labels = sample.gt_label
+        if labels.numel() and not (labels.min() >= 0 and labels.max() < num_classes):
+            raise ValueError(f'gt_label must be class indices from 0 to {num_classes - 1}, got {labels.tolist()}')
+        row[labels] = 1
     return target
 
 

@@ -27,7 +27,7 @@ class MultiLabelInferencer(ImageClassificationInferencer):
         classes: Class names; by default those stored in the checkpoint.
 
     Example:
-        >>> inferencer = MultiLabelInferencer('configs/spa_lpr_digits.py', 'work_dirs/spa_lpr_digits/epoch_15.pth')
+        >>> inferencer = MultiLabelInferencer('configs/spa_lpr_digits.py', 'work_dirs/spa_lpr_digits/epoch_12.pth')
         >>> inferencer('data/digit_scenes/test', batch_size=64)
         [{'img_path': 'data/digit_scenes/test/000001.png', 'labels': ['3', '7'], 'probabilities': [0.97, 0.62], ...}]
     """

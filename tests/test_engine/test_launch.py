@@ -1,12 +1,20 @@
 """What the tools do before a Runner starts."""
 
 import argparse
+import functools
+import http.server
+import threading
 
 import pytest
+import torch
 from mmengine.config import Config, ConfigDict
 
+from mmml_losses.compat import CheckpointError
 from mmml_losses.datasets import MissingDataError
 from mmml_losses.engine import launch
+from mmml_losses.engine.data_check import require_data
+from mmml_losses.engine.errors import UsageError
+from mmml_losses.engine.loss_swap import find_loss, replace_loss
 
 
 @pytest.fixture
@@ -18,21 +26,35 @@ def losses_folder(tmp_path):
 
 
 def test_losses_are_found_by_short_name_file_and_registered_name(losses_folder, tmp_path):
-    assert launch.find_loss('sharp', losses_folder).loss_weight == 3.0
-    assert launch.find_loss(str(losses_folder / 'sharp.py'), tmp_path).loss_weight == 3.0
-    assert launch.find_loss('SPALoss', losses_folder) == dict(type='mmml_losses.SPALoss')
-    assert launch.find_loss('mmml_losses.SPALoss', losses_folder) == dict(type='mmml_losses.SPALoss')
+    assert find_loss('sharp', losses_folder).loss_weight == 3.0
+    assert find_loss(str(losses_folder / 'sharp.py'), tmp_path).loss_weight == 3.0
+    assert find_loss('SPALoss', losses_folder) == dict(type='mmml_losses.SPALoss')
+    assert find_loss('mmml_losses.SPALoss', losses_folder) == dict(type='mmml_losses.SPALoss')
+    assert find_loss('mmpretrain.AsymmetricLoss', losses_folder) == dict(type='mmpretrain.AsymmetricLoss')
 
 
 def test_an_unknown_loss_is_answered_with_near_names(losses_folder):
-    with pytest.raises(launch.UsageError, match=r"--loss SPALos: .*'SPALoss'.*short names: sharp"):
-        launch.find_loss('SPALos', losses_folder)
+    with pytest.raises(UsageError, match=r"--loss: 'SPALos' .*'SPALoss'.*short names: sharp"):
+        find_loss('SPALos', losses_folder)
 
 
 def test_a_loss_file_without_a_loss_is_refused(tmp_path):
     (tmp_path / 'other.py').write_text('model = dict()\n')
-    with pytest.raises(launch.UsageError, match=r'other\.py must define `loss = dict'):
-        launch.find_loss(str(tmp_path / 'other.py'), tmp_path)
+    with pytest.raises(UsageError, match=r'other\.py must define `loss = dict'):
+        find_loss(str(tmp_path / 'other.py'), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ('name', 'message'),
+    [
+        ('mine.py', r'the file mine\.py does not exist'),
+        ('SPALink', 'SPALink is not a loss'),
+        ('MultiLabelHead', 'not a'),
+    ],
+)
+def test_what_is_no_loss_is_refused(losses_folder, name, message):
+    with pytest.raises(UsageError, match=message):
+        find_loss(name, losses_folder)
 
 
 @pytest.mark.parametrize(
@@ -49,13 +71,13 @@ def test_a_loss_file_without_a_loss_is_refused(tmp_path):
 )
 def test_the_loss_is_replaced_whole(model, read):
     cfg = Config(dict(model=model))
-    launch.replace_loss(cfg, dict(type='mmml_losses.SPALoss'))
+    replace_loss(cfg, dict(type='mmml_losses.SPALoss'))
     assert read(cfg.model) == dict(type='mmml_losses.SPALoss')
 
 
 def test_a_model_without_a_classification_loss_is_refused():
-    with pytest.raises(launch.UsageError, match=r'it looks for model\.head\.loss, model\.bbox_head\.loss_cls'):
-        launch.replace_loss(Config(dict(model=dict(type='GAN'))), dict(type='x'))
+    with pytest.raises(UsageError, match=r'it looks for model\.head\.loss, model\.bbox_head\.loss_cls'):
+        replace_loss(Config(dict(model=dict(type='GAN'))), dict(type='x'))
 
 
 def coco(root, **kwargs):
@@ -72,7 +94,7 @@ def test_missing_data_names_files_and_a_config_that_needs_none(tmp_path):
         )
     )
     with pytest.raises(MissingDataError) as caught:
-        launch.require_data(cfg, str(tmp_path / 'spa_coco.py'))
+        require_data(cfg, str(tmp_path / 'spa_coco.py'))
     message = str(caught.value)
     for part in ('train/a.json', 'train/img', 'val/a.json', 'val/img', 'python tools/train.py', 'spa_digits.py'):
         assert part in message
@@ -83,7 +105,7 @@ def test_complete_data_passes(tmp_path):
     (tmp_path / 'img').mkdir()
     (tmp_path / 'img' / '1.png').touch()
     (tmp_path / 'a.json').touch()
-    launch.require_data(Config(dict(train_dataloader=dict(dataset=coco(tmp_path)))), 'x.py')
+    require_data(Config(dict(train_dataloader=dict(dataset=coco(tmp_path)))), 'x.py')
 
 
 def test_dataloader_defaults_give_way_to_the_config():
@@ -100,5 +122,48 @@ def test_a_missing_config_is_one_sentence(tmp_path):
     parser = argparse.ArgumentParser()
     parser.add_argument('config')
     launch.add_common_arguments(parser)
-    with pytest.raises(launch.UsageError, match=r'config nothing\.py does not exist'):
-        launch.load_config(parser.parse_args(['nothing.py']), tmp_path)
+    with pytest.raises(UsageError, match=r'config nothing\.py does not exist'):
+        launch.load_config(parser.parse_args(['nothing.py']), tmp_path, lambda cfg, args: None)
+
+
+def test_options_are_applied_last_and_fit_the_defaults(tmp_path):
+    (tmp_path / 'config.py').write_text("train_dataloader = dict(num_workers=2)\nload_from = 'a.pth'\n")
+    parser = argparse.ArgumentParser()
+    parser.add_argument('config')
+    launch.add_common_arguments(parser)
+    options = ['train_dataloader.num_workers=0', 'load_from=b.pth']
+    args = parser.parse_args([str(tmp_path / 'config.py'), '--cfg-options', *options])
+    cfg = launch.load_config(args, tmp_path, lambda cfg, args: cfg.update(load_from='flag.pth'))
+    assert cfg.train_dataloader.persistent_workers is False
+    assert cfg.load_from == 'b.pth'
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A folder that is served on this machine, and its address."""
+    folder = tmp_path / 'served'
+    folder.mkdir()
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler) as httpd:
+        threading.Thread(target=httpd.serve_forever, daemon=True).start()
+        yield folder, f'http://127.0.0.1:{httpd.server_port}'
+        httpd.shutdown()
+
+
+class Foreign:
+    pass
+
+
+def test_a_checkpoint_behind_a_url_is_checked_like_a_local_one(server, tmp_path, monkeypatch):
+    folder, address = server
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'hub'))
+    torch.save(dict(state_dict={}), folder / 'good.pth')
+    torch.save(dict(state_dict=Foreign()), folder / 'foreign.pth')
+    local = launch.safe_checkpoint(f'{address}/good.pth')
+    assert torch.load(local, weights_only=True) == dict(state_dict={})
+    with pytest.raises(CheckpointError, match=r'foreign\.pth is refused'):
+        launch.safe_checkpoint(f'{address}/foreign.pth')
+    with pytest.raises(UsageError, match=r'missing\.pth could not be downloaded'):
+        launch.safe_checkpoint(f'{address}/missing.pth')
+    with pytest.raises(UsageError, match='must be a local file or an http'):
+        launch.safe_checkpoint('s3://bucket/good.pth')

@@ -163,11 +163,11 @@ def test_reductions_agree(name):
     torch.testing.assert_close(overridden, values.sum())
 
 
-@pytest.mark.parametrize('avg_factor', [3, 2.5, torch.tensor(7.0)])
+@pytest.mark.parametrize('avg_factor', [3, 2.5, torch.tensor(7.0), torch.tensor([7.0])])
 def test_avg_factor_replaces_the_count(name, avg_factor):
     logits, targets = example()
     total = build(name)(logits, targets, reduction_override='sum')
-    torch.testing.assert_close(build(name)(logits, targets, avg_factor=avg_factor), total / avg_factor)
+    torch.testing.assert_close(build(name)(logits, targets, avg_factor=avg_factor), total / float(avg_factor))
 
 
 @pytest.mark.parametrize('avg_factor', [0, 0.0, torch.tensor(0.0)])
@@ -188,8 +188,10 @@ def test_sample_weights_scale_samples(name):
     weight = torch.tensor([0.0, 1.0, 2.0, 0.5, 0.0, 3.0], dtype=logits.dtype)
     rows = [build(name)(logits[i : i + 1], targets[i : i + 1], reduction_override='sum') for i in range(6)]
     expected = sum(w * row for w, row in zip(weight, rows, strict=True))
+    mean = build(name)(logits, targets, weight)
     for form in (weight, weight.unsqueeze(1).expand(6, 5), weight.repeat_interleave(5)):
         torch.testing.assert_close(build(name)(logits, targets, form, reduction_override='sum'), expected)
+        torch.testing.assert_close(build(name)(logits, targets, form), mean)
 
 
 @pytest.mark.parametrize('name', POINTWISE)
@@ -253,6 +255,10 @@ def test_other_bad_arguments_are_refused(name):
     logits, targets = example()
     with pytest.raises(ValueError, match=r'weight must be of shape \(6,\), \(6, 5\) or \(30,\), got \(4,\)'):
         build(name)(logits, targets, torch.ones(4))
+    with pytest.raises(ValueError, match=r'weight must be of shape'):
+        build(name)(logits, targets, torch.ones(5, 6))
+    with pytest.raises(ValueError, match=r'avg_factor must be at least 0, got -2'):
+        build(name)(logits, targets, avg_factor=-2)
     with pytest.raises(ValueError, match=r'avg_factor cannot be used with reduction=.sum.*MultiLabelHead'):
         build(name)(logits, targets, avg_factor=2, reduction_override='sum')
     with pytest.raises(ValueError, match='reduction_override must be one of'):

@@ -82,6 +82,22 @@ def test_sum_and_its_parts_keep_the_links_they_are_told(batch):
     torch.testing.assert_close(loss.probabilities(logits), logits.sigmoid())
 
 
+def test_nested_regularisers_read_through_the_loss_beside_them(batch):
+    nested = dict(type='SumLoss', losses=dict(lpr=dict(type='LabelPairRegularizer')))
+    expected = SumLoss(dict(spa=SPALoss(), lpr=LabelPairRegularizer()))
+    for losses in (dict(spa=SPALoss(), more=nested), dict(more=nested, spa=SPALoss())):
+        loss = SumLoss(losses)
+        torch.testing.assert_close(loss(*batch), expected(*batch))
+        torch.testing.assert_close(loss.probabilities(batch[0]), SPALoss().probabilities(batch[0]))
+    told = SumLoss(dict(more=nested, spa=SPALoss()), link=SigmoidLink())
+    assert told.losses['more'].losses['lpr'].link is told.link
+
+
+def test_a_regularisers_own_link_is_not_the_sums(batch):
+    loss = SumLoss(dict(lpr=LabelPairRegularizer(link=SigmoidLink()), spa=SPALoss()))
+    torch.testing.assert_close(loss.probabilities(batch[0]), SPALoss().probabilities(batch[0]))
+
+
 @pytest.mark.parametrize(
     ('losses', 'error', 'message'),
     [

@@ -59,6 +59,12 @@ def test_a_label_given_twice_counts_once(feats):
     assert head.loss(feats, samples([0, 0], [], []))['loss'] == head.loss(feats, samples([0], [], []))['loss']
 
 
+@pytest.mark.parametrize('label', [-1, 4])
+def test_labels_out_of_range_are_refused(feats, label):
+    with pytest.raises(ValueError, match=rf'gt_label must be class indices from 0 to 3, got \[0, {label}\]'):
+        build_head().loss(feats, samples([0, label], [], []))
+
+
 def test_parts_are_logged_and_counted_once(feats):
     head = build_head(loss=SPA_LPR)
     losses = head.loss(feats, samples([0, 3], [2], [1]))

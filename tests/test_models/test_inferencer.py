@@ -9,6 +9,7 @@ from mmengine.runner import save_checkpoint
 from mmpretrain.registry import MODELS
 from PIL import Image
 
+from mmml_losses.compat import CheckpointError
 from mmml_losses.losses import SPALoss
 from mmml_losses.models import MultiLabelInferencer
 
@@ -77,5 +78,5 @@ def test_what_is_no_image_is_refused(model, folder, tmp_path):
     (tmp_path / 'empty').mkdir()
     with pytest.raises(FileNotFoundError, match=r'must hold images .* has none'):
         inferencer(tmp_path / 'empty')
-    with pytest.raises(FileNotFoundError, match=r'other\.pth does not exist'):
+    with pytest.raises(CheckpointError, match=r'other\.pth does not exist'):
         MultiLabelInferencer(model[0], tmp_path / 'other.pth')

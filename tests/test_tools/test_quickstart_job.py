@@ -77,9 +77,19 @@ def test_a_run_of_other_code_is_trained_anew(resumed):
     work_dir, _ = resumed
     (work_dir / 'bce_digits' / 'fingerprint.txt').write_text('of other code')
     output = finish(start(work_dir))
-    assert 'bce_digits was made by other code or configs' in output
+    assert '[bce_digits] was made by other code, configs or versions' in output
     assert output.count('is there already') == 2
     assert '[BCE] trained and tested' in output
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / 'spa_lpr_digits').mkdir()
+    (tmp_path / 'spa_lpr_digits' / 'thesis.txt').write_text('years of work')
+    process = start(tmp_path)
+    output = process.communicate()[0]
+    assert process.returncode == 1
+    assert 'spa_lpr_digits is not of a quickstart' in output
+    assert (tmp_path / 'spa_lpr_digits' / 'thesis.txt').is_file()
 
 
 def test_a_failing_training_is_shown_with_the_end_of_its_log(tmp_path):

@@ -141,12 +141,19 @@ def test_a_checkpoint_with_code_is_refused(tmp_path):
 def test_config_text_inside_a_checkpoint_is_never_run(trained, scenes_folder, tmp_path):
     folder, _ = trained
     checkpoint = torch.load(folder / 'epoch_2.pth', weights_only=True)
-    checkpoint['meta']['cfg'] = checkpoint['message_hub']['runtime_info']['cfg'] = 'raise SystemExit("ran")'
+    text = f'open({str(tmp_path / "ran")!r}, "w")'
+    checkpoint['meta'].update(cfg=text, epoch=1)
+    checkpoint['message_hub']['runtime_info']['cfg'] = text
     torch.save(checkpoint, tmp_path / 'text.pth')
-    output = succeed(
-        'test.py', CONFIG, tmp_path / 'text.pth', '--work-dir', tmp_path / 'run', *few_scenes(scenes_folder)
+    options = ('--work-dir', tmp_path / 'run', *few_scenes(scenes_folder))
+    assert 'mAP@class' in succeed('test.py', CONFIG, tmp_path / 'text.pth', *options)
+    assert 'resumed epoch: 1' in succeed('train.py', CONFIG, '--resume', tmp_path / 'text.pth', *options)
+    checkpoint['meta']['config'] = text
+    torch.save(checkpoint, tmp_path / 'text.pth')
+    assert "would run the text of its meta['config']" in fail(
+        'train.py', CONFIG, '--resume', tmp_path / 'text.pth', *options
     )
-    assert 'mAP@class' in output
+    assert not (tmp_path / 'ran').exists()
 
 
 def test_two_processes_train_and_evaluate_without_a_gpu(scenes_folder, trained, tmp_path):
