@@ -79,6 +79,9 @@ setup(
     ],
     python_requires='>=3.10',
     packages=find_packages(include=['mmml_losses*']),
+    # Spelled out, an editable install is a path and not an import hook, which a folder of the same name would shadow:
+    # the clone itself, seen from its parent folder.
+    package_dir={'': '.'},
     install_requires=read_requirements('runtime.txt'),
     # [mmpretrain] and [mmdet] must not be combined: the first brings mmcv-lite, the second mmcv, and both install the
     # import package `mmcv` over each other. For both projects take [mmdet] and `pip install mmpretrain`.

@@ -108,7 +108,7 @@ class CheckpointError(Exception):
     """A checkpoint cannot be read, or reading it would not be safe."""
 
 
-def check_checkpoint(path: str | Path, *, resume: bool = False) -> None:
+def check_checkpoint(path: str | Path, *, resume: bool = False) -> dict:
     """Refuse a checkpoint that holds anything but weights and MMEngine's own log.
 
     For the tools: MMEngine's loader takes the protection of the installed version, and some fall back to unpickling
@@ -118,13 +118,16 @@ def check_checkpoint(path: str | Path, *, resume: bool = False) -> None:
         path: A local file.
         resume: Whether a training goes on from it. MMEngine then runs the text of ``meta['config']`` as Python; its own
             checkpoints keep their config under another name, which is not run.
+
+    Returns:
+        The content, as far as it is known to be harmless.
     """
     path = Path(path)
     if not path.is_file():
         raise CheckpointError(f'checkpoint {path} does not exist')
     if not torch_protects():
         warnings.warn(f'torch {torch.__version__} runs any code in {path}: open only files you trust', stacklevel=2)
-        return
+        return {}
     try:
         checkpoint = torch.load(path, map_location='cpu', weights_only=True)
     except pickle.UnpicklingError as error:
@@ -135,6 +138,7 @@ def check_checkpoint(path: str | Path, *, resume: bool = False) -> None:
         raise CheckpointError(f'checkpoint {path} cannot be read, it may be cut off: {error}') from error
     if resume and 'config' in checkpoint.get('meta', {}):
         raise CheckpointError(f"checkpoint {path} is refused, resuming it would run the text of its meta['config']")
+    return checkpoint
 
 
 def warn_of_two_mmcvs() -> None:

@@ -13,6 +13,13 @@ from mmengine import registry as mmengine_registry
 SCOPE = 'mmml_losses'
 
 
+class UnknownNameError(KeyError):
+    """A name of our scope that nothing is registered under."""
+
+    def __str__(self) -> str:
+        return self.args[0]  # a plain KeyError would show the representation of the message
+
+
 class Registry(mmengine_registry.Registry):
     """A registry of scope ``mmml_losses`` that answers a misspelt name with the names that come near."""
 
@@ -23,7 +30,7 @@ class Registry(mmengine_registry.Registry):
         found = super().get(key)
         # A dotted key is another project's name or a full import path: the caller decides what its absence means.
         if found is None and '.' not in key.removeprefix(f'{SCOPE}.'):
-            raise KeyError(self._not_found_message(key.removeprefix(f'{SCOPE}.')))
+            raise UnknownNameError(self._not_found_message(key.removeprefix(f'{SCOPE}.')))
         return found
 
     def build(self, cfg: dict, *args, **kwargs) -> object:

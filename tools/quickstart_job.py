@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,12 +21,18 @@ from functools import cached_property
 from pathlib import Path
 
 import mmengine
-import mmpretrain
 import torch
 from mmengine.runner import find_latest_checkpoint
 
+import mmml_losses
 from mmml_losses.datasets import make_digit_scenes
-from mmml_losses.evaluation import load_predictions
+from mmml_losses.evaluation import (
+    Predictions,
+    calibration_errors,
+    load_predictions,
+    mean_average_precision,
+    reliability_bins,
+)
 from mmml_losses.visualization import write_report
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,11 +61,13 @@ class Job:
         """Bring one run to its predictions, from wherever it stands."""
         folder = self.work_dir / config
         predictions = folder / 'predictions.npz'
-        self.forget_other_trainings(folder)
+        self.put_aside_other_trainings(folder)
         if predictions.is_file():
             self.say(name, f'is there already: {shown(folder)}')
             return predictions
         config_file = ROOT / 'configs' / f'{config}.py'
+        if (folder / 'last_checkpoint').is_file():
+            self.say(name, 'goes on from its last checkpoint')
         options = ['--work-dir', folder, *(['--cfg-options', *self.cfg_options] if self.cfg_options else [])]
         self.call(name, 'train.py', config_file, '--resume', *options)
         checkpoint = find_latest_checkpoint(str(folder))
@@ -68,21 +75,22 @@ class Job:
         self.say(name, 'trained and tested')
         return predictions
 
-    def forget_other_trainings(self, folder: Path) -> None:
-        """Delete a run of other code, configs or options: resuming it would mix two trainings."""
+    def put_aside_other_trainings(self, folder: Path) -> None:
+        """Put a run of other code, configs or options aside: resuming it would mix two trainings."""
         stamp = folder / 'fingerprint.txt'
         if folder.exists() and not stamp.is_file():
             raise RuntimeError(f'{shown(folder)} is not of a quickstart: choose another --work-dir, or move it away')
         if stamp.is_file() and stamp.read_text() != self.fingerprint:
-            self.say(folder.name, 'was made by other code, configs or versions: it is trained anew')
-            shutil.rmtree(folder)
+            aside = folder.with_name(f'{folder.name}.{time.strftime("%Y%m%d_%H%M%S")}')
+            folder.rename(aside)
+            self.say(aside.name, 'was made by other code, configs or versions: it is kept aside and trained anew')
         folder.mkdir(parents=True, exist_ok=True)
         stamp.write_text(self.fingerprint)
 
     @cached_property
     def fingerprint(self) -> str:
         """A digest of all that a training depends on: the package, the configs, the options and the stack."""
-        versions = torch.__version__, mmengine.__version__, mmpretrain.__version__
+        versions = torch.__version__, mmengine.__version__
         digest = hashlib.sha256(repr((self.cfg_options, versions)).encode())
         for file in sorted(file for folder in ('configs', 'mmml_losses') for file in (ROOT / folder).rglob('*.py')):
             digest.update(f'{file.relative_to(ROOT)}\n'.encode())
@@ -156,6 +164,26 @@ def train_all(job: Job) -> dict[str, Path]:
             raise
 
 
+def facts() -> dict[str, str]:
+    """What the report says of the runs."""
+    modules = torch, mmengine, mmml_losses
+    return {
+        'Configs': ', '.join(f'configs/{config}.py' for config in RUNS.values()),
+        'Runs': 'one training with one seed each: small differences may be chance',
+        'Versions': ', '.join(f'{module.__name__} {module.__version__}' for module in modules),
+    }
+
+
+def print_table(runs: dict[str, Predictions]) -> None:
+    print(f'{"":12}{"mAP@class":>12}{"mAP@sample":>12}{"ACE":>8}{"MCE":>8}')
+    for name, run in runs.items():
+        errors = calibration_errors(reliability_bins(run.scores, run.labels))
+        by_class, by_sample = (
+            mean_average_precision(run.scores, run.labels, by=by).value for by in ('class', 'sample')
+        )
+        print(f'{name:12}{by_class:12.1%}{by_sample:12.1%}{errors.ace:8.1%}{errors.mce:8.1%}')
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--work-dir', type=Path, default=ROOT / 'work_dirs' / 'quickstart')
@@ -168,13 +196,11 @@ def main() -> None:
     with locked(work_dir) as lock:
         make_digit_scenes(DATA)
         predictions = train_all(Job(work_dir, lock, options.cfg_options))
-        report = write_report(
-            work_dir / 'report.html',
-            {name: load_predictions(path) for name, path in predictions.items()},
-            QUERIES,
-            title='SPA + LPR beside ASL and BCE on DigitScenes',
-        )
-    print(f'Done in {time.monotonic() - started:.0f} s. The report: {shown(report)}')
+        runs = {name: load_predictions(path) for name, path in predictions.items()}
+        title = 'SPA + LPR beside ASL and BCE on DigitScenes'
+        report = write_report(work_dir / 'report.html', runs, QUERIES, title=title, facts=facts())
+    print_table(runs)
+    print(f'Done, {time.monotonic() - started:.0f} s in this call. The report: {shown(report)}')
 
 
 if __name__ == '__main__':

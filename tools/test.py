@@ -42,7 +42,7 @@ def parse_args() -> argparse.Namespace:
     if args.out is not None:
         suffixes = METRIC_SUFFIXES if args.out_item == 'metrics' else PREDICTION_SUFFIXES
         if Path(args.out).suffix not in suffixes:
-            parser.error(f'--out must end in one of {", ".join(suffixes)}, got {args.out}')
+            parser.error(f'--out of {args.out_item or "pred"} must end in one of {", ".join(suffixes)}, got {args.out}')
     return args
 
 
@@ -79,7 +79,7 @@ def main() -> None:
     args = parse_args()
     cfg = launch.load_config(args, LOSSES_FOLDER, apply_test_arguments)
     require_data(cfg, args.config)
-    cfg.load_from = launch.safe_checkpoint(args.checkpoint)
+    cfg.load_from = launch.safe_checkpoint(args.checkpoint, cfg)
     runner = launch.build_runner(cfg)
     if args.out is not None and args.out_item != 'metrics':
         saver = SavePredictions if args.out.endswith('.npz') else DumpResults

@@ -66,7 +66,7 @@ def main() -> None:
     if cfg.get('resume') and checkpoint is None:
         checkpoint = find_latest_checkpoint(cfg.work_dir)
     if checkpoint is not None:
-        cfg.load_from = launch.safe_checkpoint(checkpoint, resume=cfg.get('resume', False))
+        cfg.load_from = launch.safe_checkpoint(checkpoint, cfg, resume=cfg.get('resume', False))
     launch.build_runner(cfg).train()
 
 

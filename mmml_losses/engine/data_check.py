@@ -10,6 +10,7 @@ from mmengine.config import Config
 from mmengine.registry import DATASETS, DefaultScope
 
 from ..datasets import MissingDataError
+from .errors import UsageError
 
 DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 
@@ -35,8 +36,14 @@ def _datasets(cfg: Config) -> Iterator:
                 kind = settings['type']
                 kind = DATASETS.get(kind) if isinstance(kind, str) else kind
                 if hasattr(kind, 'missing_files'):
-                    arguments = {key: value for key, value in settings.items() if key != 'type'}
-                    yield kind(**{**arguments, 'pipeline': [], 'lazy_init': True})
+                    yield _unloaded(kind, {key: value for key, value in settings.items() if key != 'type'})
+
+
+def _unloaded(kind: type, arguments: dict):
+    try:
+        return kind(**{**arguments, 'pipeline': [], 'lazy_init': True})
+    except (TypeError, ValueError) as error:
+        raise UsageError(f'the config has a {kind.__name__} that cannot be built: {error}') from None
 
 
 def _dicts_with_type(node) -> Iterator[dict]:

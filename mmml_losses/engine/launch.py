@@ -16,6 +16,8 @@ from mmengine.runner import Runner
 
 from ..compat import CheckpointError, check_checkpoint
 from ..datasets import MissingDataError
+from ..losses.provenance import warn_of_other_loss
+from ..registry import UnknownNameError
 from .data_check import DATALOADERS
 from .errors import UsageError
 from .loss_swap import find_loss, replace_loss
@@ -26,7 +28,7 @@ def exit_clearly(main: Callable[[], None]) -> None:
     try:
         main()
     # FileExistsError: DigitScenes refuses a folder that was made with other settings.
-    except (UsageError, CheckpointError, MissingDataError, FileExistsError) as error:
+    except (UsageError, UnknownNameError, CheckpointError, MissingDataError, FileExistsError) as error:
         sys.exit(str(error))
 
 
@@ -66,7 +68,6 @@ def load_config(
     if not Path(args.config).is_file():
         raise UsageError(f'config {args.config} does not exist')
     cfg = Config.fromfile(args.config)
-    # Before the defaults, which depend on the settings, and again at the end: what is spelled out wins over flags.
     cfg.merge_from_dict(args.cfg_options or {})
     cfg.launcher = args.launcher
     if args.work_dir is not None:
@@ -79,7 +80,6 @@ def load_config(
         if cfg.get(name) is not None:
             cfg[name] = dataloader_with_defaults(cfg[name], pin_memory=not args.no_pin_memory)
     apply_arguments(cfg, args)
-    cfg.merge_from_dict(args.cfg_options or {})
     if args.launcher == 'pytorch' and not torch.cuda.is_available():
         distribute_over_cpus(cfg)
     return cfg
@@ -106,17 +106,22 @@ def distribute_over_cpus(cfg: Config) -> None:
         cfg.model_wrapper_cfg = dict(type='MMDistributedDataParallel', device_ids=None, broadcast_buffers=False)
 
 
-def safe_checkpoint(path: str, *, resume: bool = False) -> str:
+def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
     """Check a checkpoint before MMEngine opens it, and return the local file to open.
 
     A file behind a URL is downloaded first: MMEngine would unpickle it without protection.
+
+    Args:
+        path: A file or an http(s) address.
+        cfg: The config it is used with; a warning says when it was trained with another loss.
+        resume: Whether the training goes on from it.
     """
     scheme = urlparse(path).scheme
     if scheme in ('http', 'https'):
         path = _download(path)
     elif '://' in path:
         raise UsageError(f'checkpoint {path} must be a local file or an http(s) address: no other kind can be checked')
-    check_checkpoint(path, resume=resume)
+    warn_of_other_loss(check_checkpoint(path, resume=resume), cfg)
     return path
 
 

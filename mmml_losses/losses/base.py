@@ -19,6 +19,7 @@ class MultiLabelLoss(nn.Module):
         loss_weight: Factor of the reduced loss.
         link: How logits read as probabilities: a :class:`Link` or its config. ``None`` means the sigmoid, or, for a
             loss that is not pointwise, the link of the :class:`SumLoss` it stands in.
+        use_sigmoid: Always True: every class is scored by itself. Configs of other projects pass it on.
     """
 
     pointwise = True
@@ -26,8 +27,17 @@ class MultiLabelLoss(nn.Module):
     soft_targets = True
     """Whether the loss is defined for targets between 0 and 1."""
 
-    def __init__(self, reduction: str = 'mean', loss_weight: float = 1.0, link: Link | dict | None = None):
+    def __init__(
+        self,
+        reduction: str = 'mean',
+        loss_weight: float = 1.0,
+        link: Link | dict | None = None,
+        use_sigmoid: bool = True,
+    ):
         super().__init__()
+        if not use_sigmoid:
+            raise ValueError(f'use_sigmoid must be True: {type(self).__name__} scores every class by itself')
+        self.use_sigmoid = use_sigmoid
         if reduction not in REDUCTIONS:
             raise ValueError(f'reduction must be one of {REDUCTIONS}, got {reduction!r}')
         self.reduction = reduction

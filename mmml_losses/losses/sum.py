@@ -27,13 +27,21 @@ class SumLoss(MultiLabelLoss):
     """
 
     def __init__(
-        self, losses: dict[str, MultiLabelLoss | dict], loss_weight: float = 1.0, link: Link | dict | None = None
+        self,
+        losses: dict[str, MultiLabelLoss | dict],
+        loss_weight: float = 1.0,
+        link: Link | dict | None = None,
+        use_sigmoid: bool = True,
     ):
+        if not isinstance(losses, dict):
+            raise TypeError(f'losses must be a dict of losses by name, got {type(losses).__name__}')
         parts = {name: _build_part(name, loss) for name, loss in losses.items()}
         if not parts:
             raise ValueError('losses must name at least one part, got none')
         first = next((part for part in parts.values() if part.pointwise), None)
-        super().__init__(loss_weight=loss_weight, link=first.link if link is None and first else link)
+        super().__init__(
+            loss_weight=loss_weight, link=first.link if link is None and first else link, use_sigmoid=use_sigmoid
+        )
         # A sum of regularisers alone is one, too: in a sum with a loss it reads through the link of that loss.
         self.pointwise = first is not None
         self.adopts_link = link is None and first is None

@@ -10,6 +10,7 @@ from mmpretrain.apis import ImageClassificationInferencer
 from mmpretrain.structures import DataSample
 
 from ..compat import check_checkpoint
+from ..losses.provenance import warn_of_other_loss
 
 IMAGE_SUFFIXES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
 
@@ -39,10 +40,13 @@ class MultiLabelInferencer(ImageClassificationInferencer):
         device: str | None = None,
         classes: list[str] | None = None,
     ):
-        check_checkpoint(checkpoint)
         if not isinstance(config, Config):
             config = Config.fromfile(config)
+        warn_of_other_loss(check_checkpoint(checkpoint), config)
         super().__init__(config, pretrained=str(checkpoint), device=device, classes=classes)
+        num_classes = getattr(self.model.head, 'num_classes', None)
+        if self.classes and num_classes and len(self.classes) != num_classes:
+            raise ValueError(f'classes must be {num_classes} names, got {len(self.classes)}')
 
     def __call__(
         self,

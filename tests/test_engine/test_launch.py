@@ -101,6 +101,12 @@ def test_missing_data_names_files_and_a_config_that_needs_none(tmp_path):
     assert len(caught.value.missing) == 4
 
 
+def test_a_dataset_that_cannot_be_built_is_one_sentence(tmp_path):
+    scenes = dict(type='mmml_losses.DigitScenes', data_root=str(tmp_path), class_frequencies=[0.5])
+    with pytest.raises(UsageError, match='a DigitScenes that cannot be built: class_frequencies must be 10 numbers'):
+        require_data(Config(dict(train_dataloader=dict(dataset=scenes))), 'x.py')
+
+
 def test_complete_data_passes(tmp_path):
     (tmp_path / 'img').mkdir()
     (tmp_path / 'img' / '1.png').touch()
@@ -126,16 +132,14 @@ def test_a_missing_config_is_one_sentence(tmp_path):
         launch.load_config(parser.parse_args(['nothing.py']), tmp_path, lambda cfg, args: None)
 
 
-def test_options_are_applied_last_and_fit_the_defaults(tmp_path):
-    (tmp_path / 'config.py').write_text("train_dataloader = dict(num_workers=2)\nload_from = 'a.pth'\n")
+def test_options_come_before_the_defaults_that_depend_on_them(tmp_path):
+    (tmp_path / 'config.py').write_text('train_dataloader = dict(num_workers=2)\n')
     parser = argparse.ArgumentParser()
     parser.add_argument('config')
     launch.add_common_arguments(parser)
-    options = ['train_dataloader.num_workers=0', 'load_from=b.pth']
-    args = parser.parse_args([str(tmp_path / 'config.py'), '--cfg-options', *options])
-    cfg = launch.load_config(args, tmp_path, lambda cfg, args: cfg.update(load_from='flag.pth'))
+    args = parser.parse_args([str(tmp_path / 'config.py'), '--cfg-options', 'train_dataloader.num_workers=0'])
+    cfg = launch.load_config(args, tmp_path, lambda cfg, args: None)
     assert cfg.train_dataloader.persistent_workers is False
-    assert cfg.load_from == 'b.pth'
 
 
 @pytest.fixture
@@ -159,11 +163,11 @@ def test_a_checkpoint_behind_a_url_is_checked_like_a_local_one(server, tmp_path,
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'hub'))
     torch.save(dict(state_dict={}), folder / 'good.pth')
     torch.save(dict(state_dict=Foreign()), folder / 'foreign.pth')
-    local = launch.safe_checkpoint(f'{address}/good.pth')
+    local = launch.safe_checkpoint(f'{address}/good.pth', Config())
     assert torch.load(local, weights_only=True) == dict(state_dict={})
     with pytest.raises(CheckpointError, match=r'foreign\.pth is refused'):
-        launch.safe_checkpoint(f'{address}/foreign.pth')
+        launch.safe_checkpoint(f'{address}/foreign.pth', Config())
     with pytest.raises(UsageError, match=r'missing\.pth could not be downloaded'):
-        launch.safe_checkpoint(f'{address}/missing.pth')
+        launch.safe_checkpoint(f'{address}/missing.pth', Config())
     with pytest.raises(UsageError, match='must be a local file or an http'):
-        launch.safe_checkpoint('s3://bucket/good.pth')
+        launch.safe_checkpoint('s3://bucket/good.pth', Config())

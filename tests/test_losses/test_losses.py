@@ -102,6 +102,7 @@ def test_a_regularisers_own_link_is_not_the_sums(batch):
     ('losses', 'error', 'message'),
     [
         ({}, ValueError, 'at least one part'),
+        ([BCELoss()], TypeError, 'losses must be a dict of losses by name, got list'),
         ({'bce_loss': BCELoss()}, ValueError, "names without 'loss'.*'bce_loss'"),
         ({'bce': torch.nn.BCELoss()}, TypeError, 'losses of mmml_losses'),
     ],
@@ -120,6 +121,7 @@ def test_sum_refuses_reduction_none(batch):
     ('make', 'message'),
     [
         (lambda: BCELoss(reduction='avg'), r"reduction must be one of .* got 'avg'"),
+        (lambda: SPALoss(use_sigmoid=False), 'use_sigmoid must be True: SPALoss scores every class by itself'),
         (lambda: AsymmetricLoss(gamma_negative=-1), 'gamma_positive and gamma_negative must be at least 0'),
         (lambda: AsymmetricLoss(margin=1.0), r'margin must be in \[0, 1\), got 1.0'),
         (lambda: SPALoss(negative_scale=0), 'must be above 0, got 1.0, 1.0, 0 and 3.0'),

@@ -60,7 +60,9 @@ def test_a_killed_quickstart_resumes(resumed):
     assert 'resumed epoch: 1' in logs
     for name in ('SPA + LPR', 'ASL', 'BCE'):
         assert f'[{name}] trained and tested' in output
+    assert 'goes on from its last checkpoint' in output
     assert 'left' in output  # the progress
+    assert 'mAP@sample' in output  # the table
     page = (work_dir / 'report.html').read_text()
     assert all(name in page for name in ('SPA + LPR', 'ASL', 'BCE', 'mAP@class', 'mAP@sample', 'ACE', 'MCE', '3 and 7'))
     assert (work_dir / 'reliability.png').stat().st_size > 10_000
@@ -77,9 +79,10 @@ def test_a_run_of_other_code_is_trained_anew(resumed):
     work_dir, _ = resumed
     (work_dir / 'bce_digits' / 'fingerprint.txt').write_text('of other code')
     output = finish(start(work_dir))
-    assert '[bce_digits] was made by other code, configs or versions' in output
+    assert 'was made by other code, configs or versions' in output
     assert output.count('is there already') == 2
     assert '[BCE] trained and tested' in output
+    assert len(list(work_dir.glob('bce_digits.*/predictions.npz'))) == 1  # kept aside
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):

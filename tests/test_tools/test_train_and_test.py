@@ -75,6 +75,14 @@ def test_predictions_and_metrics_are_saved(trained, scenes_folder, tmp_path):
     assert (tmp_path / 'predictions.pkl').is_file()
 
 
+def test_a_checkpoint_of_another_loss_is_noticed(trained, scenes_folder, tmp_path):
+    arguments = (trained[0] / 'epoch_2.pth', '--work-dir', tmp_path, *few_scenes(scenes_folder))
+    assert 'was trained with the loss' not in succeed('test.py', CONFIG, *arguments)
+    output = succeed('test.py', 'configs/asl_digits.py', *arguments)
+    assert 'was trained with the loss' in output
+    assert 'mmml_losses.SPALoss' in output
+
+
 def test_loss_is_swapped_by_name_short_name_and_file(scenes_folder, tmp_path):
     (tmp_path / 'mine.py').write_text("loss = dict(type='mmml_losses.SPALoss', negative_scale=2.0)\n")
     for number, loss in enumerate(['AsymmetricLoss', 'asl', tmp_path / 'mine.py']):
@@ -115,13 +123,15 @@ def test_bad_calls_are_one_sentence_each(trained, tmp_path):
     folder, _ = trained
     assert 'config nothing.py does not exist' in fail('train.py', 'nothing.py')
     assert "did you mean 'SPALoss'" in fail('train.py', CONFIG, '--loss', 'SPALos')
+    misspelt = ('--work-dir', tmp_path, '--cfg-options', 'model.head.loss.losses.spa.type=mmml_losses.SPALos')
+    assert "did you mean 'SPALoss'" in fail('train.py', CONFIG, *misspelt)
     assert 'checkpoint nothing.pth does not exist' in fail('test.py', CONFIG, 'nothing.pth')
     assert 'nothing.pth does not exist' in fail('train.py', CONFIG, '--resume', 'nothing.pth')
     if not torch.cuda.is_available():
         assert '--amp needs a GPU' in fail('train.py', CONFIG, '--amp')
     wrong_suffix = call('test.py', CONFIG, folder / 'epoch_2.pth', '--out', 'predictions.txt')
     assert wrong_suffix.returncode == 2
-    assert '--out must end in one of' in wrong_suffix.stderr
+    assert '--out of pred must end in one of' in wrong_suffix.stderr
 
 
 class Command:
