@@ -27,6 +27,10 @@ def exit_clearly(main: Callable[[], None]) -> None:
     """Run a tool; what the user can mend ends it with a message and exit code 1 instead of a traceback."""
     try:
         main()
+        if torch.distributed.is_initialized():
+            # A process that leaves early takes the connection away from under the others.
+            torch.distributed.barrier()
+            torch.distributed.destroy_process_group()
     # FileExistsError: DigitScenes refuses a folder that was made with other settings.
     except (UsageError, UnknownNameError, CheckpointError, MissingDataError, FileExistsError) as error:
         sys.exit(str(error))
