@@ -8,6 +8,7 @@ from pathlib import Path
 
 import mmengine
 from mmengine.config import Config, ConfigDict
+from mmengine.dist import is_main_process
 from mmengine.evaluator import DumpResults
 
 from mmml_losses.engine import launch
@@ -85,7 +86,7 @@ def main() -> None:
         saver = SavePredictions if args.out.endswith('.npz') else DumpResults
         runner.test_evaluator.metrics.append(saver(args.out))
     metrics = runner.test()
-    if args.out_item == 'metrics':
+    if args.out_item == 'metrics' and is_main_process():
         mmengine.dump(metrics, args.out)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -28,12 +29,23 @@ def exit_clearly(main: Callable[[], None]) -> None:
     try:
         main()
         if torch.distributed.is_initialized():
-            # A process that leaves early takes the connection away from under the others.
-            torch.distributed.barrier()
-            torch.distributed.destroy_process_group()
+            leave_together()
     # FileExistsError: DigitScenes refuses a folder that was made with other settings.
     except (UsageError, UnknownNameError, CheckpointError, MissingDataError, FileExistsError) as error:
         sys.exit(str(error))
+
+
+def leave_together() -> None:
+    """End a process of a distributed run, when all of them have come to the end."""
+    torch.distributed.barrier()
+    if torch.distributed.get_backend() == 'gloo':
+        # While the interpreter shuts down, gloo's threads abort it now and then ("terminate called without an active
+        # exception", seen with torch 2.13.0). Everything is written by now, so it does not get that far.
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+    torch.distributed.destroy_process_group()
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
