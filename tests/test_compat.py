@@ -94,6 +94,13 @@ def test_dtypes_ignore_the_state_of_a_pickle():
 
 
 @needs_protection
+def test_a_file_that_holds_no_checkpoint_is_named(tmp_path):
+    torch.save([torch.zeros(1)], tmp_path / 'list.pth')
+    with pytest.raises(compat.CheckpointError, match=r'list\.pth must hold a dict, got list'):
+        compat.check_checkpoint(tmp_path / 'list.pth')
+
+
+@needs_protection
 def test_resuming_refuses_a_config_that_mmengine_would_run(tmp_path):
     torch.save(dict(state_dict={}, meta=dict(config='print("ran")')), tmp_path / 'text.pth')
     compat.check_checkpoint(tmp_path / 'text.pth')

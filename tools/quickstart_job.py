@@ -157,7 +157,9 @@ def train_all(job: Job) -> dict[str, Path]:
     with ThreadPoolExecutor(max_workers=min(len(RUNS), os.cpu_count() or 1)) as pool:
         futures = {name: pool.submit(job.train_and_test, name, config) for name, config in RUNS.items()}
         try:
-            wait(futures.values(), return_when=FIRST_EXCEPTION)
+            finished, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
+            for future in finished:
+                future.result()  # raises the failure at once, not after the runs that are named before it
             return {name: future.result() for name, future in futures.items()}
         except BaseException:
             job.stop()

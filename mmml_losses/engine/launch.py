@@ -39,8 +39,8 @@ def leave_together() -> None:
     """End a process of a distributed run, when all of them have come to the end."""
     torch.distributed.barrier()
     if torch.distributed.get_backend() == 'gloo':
-        # While the interpreter shuts down, gloo's threads abort it now and then ("terminate called without an active
-        # exception", seen with torch 2.13.0). Everything is written by now, so it does not get that far.
+        # Now and then such a process was seen to abort at its end ("terminate called without an active exception",
+        # torch 2.13.0). The cause is not known; all is written by now, so the interpreter's shutdown is left out.
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,8 +1,10 @@
 """The quickstart's job: it shows progress, survives being killed, and reuses what is there."""
 
+import importlib.util
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,14 @@ def start(work_dir, options=OPTIONS):
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def load_job():
+    spec = importlib.util.spec_from_file_location('quickstart_job', ROOT / 'tools' / 'quickstart_job.py')
+    module = importlib.util.module_from_spec(spec)
+    sys.modules['quickstart_job'] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
 
 
 def finish(process):
@@ -102,6 +112,23 @@ def test_a_failing_training_is_shown_with_the_end_of_its_log(tmp_path):
     assert 'train.py failed; the whole output is in' in output
     assert 'NoSuchBackbone' in output
     assert 'Traceback' not in output.split('train.py failed')[1]
+
+
+def test_a_failure_does_not_wait_for_the_runs_before_it(tmp_path):
+    job_module = load_job()
+    stopped = threading.Event()
+
+    class SlowThenBroken(job_module.Job):
+        def train_and_test(self, name, config):
+            if name == 'ASL':
+                raise RuntimeError('ASL broke')
+            assert stopped.wait(30), 'nobody was told to stop'
+
+        def stop(self):
+            stopped.set()
+
+    with pytest.raises(RuntimeError, match='ASL broke'):
+        job_module.train_all(SlowThenBroken(tmp_path, 0, []))
 
 
 @pytest.mark.slow
