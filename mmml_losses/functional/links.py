@@ -1,12 +1,15 @@
 r"""Inverse links: how a logit :math:`v` reads as a probability :math:`\eta`.
 
 ``*_logit_probabilities`` is the log-odds :math:`\log\frac{\eta}{1 - \eta}`. It is computed without the probability, so
-that it stays exact where :math:`\eta` rounds to 0 or 1.
+that it stays exact where :math:`\eta` rounds to 0 or 1. ``*_link`` is its sigmoid, and ``*_inverse_link`` the way back.
+``*_scaling`` corrects log-odds after training; it is a link on top of another.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -55,22 +58,161 @@ def spa_link(logits: Tensor, **parameters: float) -> Tensor:
 def spa_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
     r"""The logits whose :func:`spa_link` is ``probabilities``.
 
-    The log-odds grow strictly with the logit, so bisection finds the one root; it has no closed form.
-
     Args:
         probabilities: Any shape, inside (0, 1).
         **parameters: The scales, slopes and shifts of :func:`spa_logit_probabilities`.
     """
-    wanted = probabilities.double().logit()
+    logits = spa_inverse_logit_probabilities(probabilities.double().logit(), **parameters)
+    return logits.to(probabilities.dtype)
+
+
+def spa_inverse_logit_probabilities(log_odds: Tensor, **parameters: float) -> Tensor:
+    """The logits whose :func:`spa_logit_probabilities` are ``log_odds``; the arguments are those of that function."""
+    return _invert(partial(spa_logit_probabilities, **parameters), log_odds)
+
+
+def phi_logit_probabilities(
+    logits: Tensor, gamma_positive: float = 0.0, gamma_negative: float = 4.0, margin: float = 0.05
+) -> Tensor:
+    r"""Log-odds of the map :math:`\phi`, :math:`\log h((z - m)_+; \gamma^-) - \log h(1 - z; \gamma^+)`; see
+    :func:`phi_link`.
+
+    Without a margin, :math:`\log h(\sigma(v); \gamma) = (\gamma - 1)\log\sigma(v) + \log(e^v + \gamma\log(1 + e^v))`
+    for logits :math:`v` of any size.
+
+    With a margin and :math:`\gamma^- > 0`, all logits with :math:`\sigma(v) \le m` read as probability 0. Their
+    log-odds, and any lower ones, are the logarithm of the smallest normal number of the dtype, with zero gradient.
+
+    Args:
+        logits: Any shape.
+        gamma_positive: Focusing power :math:`\gamma^+` of the positives.
+        gamma_negative: Focusing power :math:`\gamma^-` of the negatives.
+        margin: Probability shift :math:`m` of the negatives.
+    """
+    log_h_positive = _log_h(-logits, gamma_positive)
+    if margin == 0:
+        return _log_h(logits, gamma_negative) - log_h_positive
+    tiny = torch.finfo(logits.dtype).tiny
+    shifted = logits.sigmoid() - margin
+    kept = shifted.clamp(min=tiny)
+    log_rest = torch.log1p(-kept)
+    if gamma_negative == 0:
+        return -log_rest - log_h_positive
+    log_h = (gamma_negative - 1) * kept.log() + (kept / (1 - kept) - gamma_negative * log_rest).log()
+    floor = math.log(tiny)
+    return (log_h - log_h_positive).clamp(min=floor).masked_fill(shifted <= 0, floor)
+
+
+def phi_link(logits: Tensor, **parameters: float) -> Tensor:
+    r"""The probability behind a logit that Focal or ASL has trained (Cheng and Vasconcelos, Eq. 13 to 15).
+
+    .. math::
+        \phi(z) = \frac{h((z - m)_+; \gamma^-)}{h((z - m)_+; \gamma^-) + h(1 - z; \gamma^+)},\qquad
+        h(z; \gamma) = \frac{z^\gamma - \gamma z^{\gamma - 1}(1 - z)\log(1 - z)}{1 - z},\qquad z = \sigma(v)
+
+    Neither loss is proper: the sigmoid of a logit with the least risk is not the probability of the label, and
+    :math:`\phi` of that sigmoid is. It keeps the order of the logits if and only if :math:`m = 0`. It belongs to the
+    losses with the gradient of their focusing weights (``detach_weight=False``), without any weights of classes.
+
+    Args:
+        logits: Any shape.
+        **parameters: The focusing powers and the margin of :func:`phi_logit_probabilities`.
+    """
+    return phi_logit_probabilities(logits, **parameters).sigmoid()
+
+
+def phi_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
+    r"""The logits whose :func:`phi_link` is ``probabilities``; there is one for each only without a margin.
+
+    Args:
+        probabilities: Any shape, inside (0, 1).
+        **parameters: The focusing powers of :func:`phi_logit_probabilities`, and ``margin=0``.
+    """
+    logits = phi_inverse_logit_probabilities(probabilities.double().logit(), **parameters)
+    return logits.to(probabilities.dtype)
+
+
+def phi_inverse_logit_probabilities(
+    log_odds: Tensor, gamma_positive: float = 0.0, gamma_negative: float = 4.0, margin: float = 0.05
+) -> Tensor:
+    """The logits whose :func:`phi_logit_probabilities` are ``log_odds``; the arguments are those of that function."""
+    if margin != 0:
+        raise ValueError(f'margin must be 0, got {margin}: with a margin, many logits read as the probability 0')
+    return _invert(
+        partial(phi_logit_probabilities, gamma_positive=gamma_positive, gamma_negative=gamma_negative, margin=margin),
+        log_odds,
+    )
+
+
+def temperature_scaling(log_odds: Tensor, temperature: float | Tensor) -> Tensor:
+    r"""Temperature scaling (Guo et al., 2017), :math:`u / T`.
+
+    Args:
+        log_odds: Any shape.
+        temperature: Above 1 it moves probabilities towards 0.5, below 1 away from it.
+    """
+    return log_odds / temperature
+
+
+def platt_scaling(log_odds: Tensor, scale: float | Tensor, bias: float | Tensor) -> Tensor:
+    r"""Platt scaling (Platt, 1999), :math:`a u + b`.
+
+    Args:
+        log_odds: Any shape.
+        scale: :math:`a`, above 0.
+        bias: :math:`b`.
+    """
+    return scale * log_odds + bias
+
+
+def vector_scaling(log_odds: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+    r"""Vector scaling (Guo et al., 2017), Platt scaling for each class by itself: :math:`a_c u_c + b_c`.
+
+    Args:
+        log_odds: (..., C).
+        scale: (C,), above 0.
+        bias: (C,).
+    """
+    classes = log_odds.shape[-1:]
+    if scale.shape != classes or bias.shape != classes:
+        raise ValueError(
+            f'scale and bias must have one entry for each of the {classes[0]} classes, '
+            f'got the shapes {tuple(scale.shape)} and {tuple(bias.shape)}'
+        )
+    return platt_scaling(log_odds, scale, bias)
+
+
+def _log_h(logits: Tensor, gamma: float) -> Tensor:
+    r""":math:`\log h(\sigma(v); \gamma)` of :func:`phi_link`."""
+    if gamma == 0:
+        return -logsigmoid(-logits)
+    log_cost = _log_softplus(logits)
+    return (gamma - 1) * logsigmoid(logits) + torch.logaddexp(logits, log_cost + math.log(gamma))
+
+
+def _log_softplus(logits: Tensor) -> Tensor:
+    r""":math:`\log\log(1 + e^v)`, also where :math:`e^v` underflows."""
+    small = math.log(torch.finfo(logits.dtype).eps)  # from here down, log(1 + e^v) is e^v to the last bit
+    return torch.where(logits < small, logits, (-logsigmoid(-logits.clamp(min=small))).log())
+
+
+def _invert(logit_probabilities: Callable[[Tensor], Tensor], log_odds: Tensor) -> Tensor:
+    """The logits of given log-odds, by bisection: there is one root, since the log-odds grow strictly with the logit.
+
+    Args:
+        logit_probabilities: Log-odds of logits.
+        log_odds: Any shape, finite.
+    """
+    wanted = log_odds.double()
     if not wanted.isfinite().all():
-        raise ValueError('probabilities must be inside (0, 1), where the logit is finite')
+        raise ValueError('probabilities must be inside (0, 1), where the log-odds are finite')
     low, high = torch.full_like(wanted, -1.0), torch.full_like(wanted, 1.0)
-    while (too_high := spa_logit_probabilities(low, **parameters) > wanted).any():
+    while (too_high := logit_probabilities(low) > wanted).any():
         low = torch.where(too_high, 2 * low, low)
-    while (too_low := spa_logit_probabilities(high, **parameters) < wanted).any():
+    while (too_low := logit_probabilities(high) < wanted).any():
         high = torch.where(too_low, 2 * high, high)
     for _ in range(64):  # as many halvings as the float64 bracket has bits
         middle = (low + high) / 2
-        below = spa_logit_probabilities(middle, **parameters) < wanted
+        below = logit_probabilities(middle) < wanted
         low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-    return ((low + high) / 2).to(probabilities.dtype)
+    return ((low + high) / 2).to(log_odds.dtype)

@@ -1,9 +1,20 @@
-"""Terms that supervise several labels of a sample together, and add to any loss."""
+"""Terms that supervise several labels or several views together, and add to any loss."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations
+
+import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import logsigmoid, softplus
+
+from .pair import BLOCK
+
+# On a GPU a block must be large enough to fill the device.
+ACCELERATOR_BLOCK = 1 << 24
+# Of a label that is not negative, so that no pair with it costs anything; a finite number keeps differences finite.
+NO_NEGATIVE = -1e30
 
 
 def label_pair_regularizer(logit_probabilities: Tensor, targets: Tensor) -> Tensor:
@@ -16,6 +27,8 @@ def label_pair_regularizer(logit_probabilities: Tensor, targets: Tensor) -> Tens
     .. math::
         \frac{2}{T(T - 1)} \sum_{t:\,y_t = 1}\ \sum_{t':\,y_{t'} = 0} -\log\sigma(u_t - u_{t'})
 
+    The pairs are visited in blocks: time grows with positives times classes, memory does not.
+
     Args:
         logit_probabilities: Log-odds of the estimated probabilities, (N, T), from the link of the loss in use.
         targets: (N, T) with 1 positive, 0 negative, -1 unknown. Unknown labels form no pairs, and :math:`T` counts
@@ -24,11 +37,100 @@ def label_pair_regularizer(logit_probabilities: Tensor, targets: Tensor) -> Tens
     Returns:
         One value per sample, (N,), not reduced. 0 for a sample without a pair.
     """
-    # One row per positive label against all labels of its sample: positives x classes, not classes x classes.
-    sample, label = (targets == 1).nonzero(as_tuple=True)
-    margins = logit_probabilities[sample, label].unsqueeze(1) - logit_probabilities[sample]
-    costs = -logsigmoid(margins) * (targets[sample] == 0)
     known = (targets >= 0).sum(dim=1)
-    pairs = known * (known - 1) / 2
-    totals = logit_probabilities.new_zeros(len(targets)).index_add(0, sample, costs.sum(dim=1))
-    return totals / pairs.clamp(min=1)
+    pairs = (known * (known - 1) / 2).clamp(min=1).to(logit_probabilities.dtype)
+    return _LabelPairs.apply(logit_probabilities, targets) / pairs
+
+
+class _LabelPairs(torch.autograd.Function):
+    """The sum over pairs for each sample, with its gradient computed on the way."""
+
+    @staticmethod
+    def forward(ctx, log_odds: Tensor, targets: Tensor) -> Tensor:
+        negatives = log_odds.masked_fill(targets != 0, NO_NEGATIVE)
+        totals, slopes = log_odds.new_zeros(len(targets)), torch.zeros_like(log_odds)
+        for sample, label in _positive_blocks(targets):
+            excess = negatives[sample] - log_odds[sample, label].unsqueeze(1)
+            totals.index_add_(0, sample, softplus(excess).sum(dim=1))
+            share = excess.sigmoid_()
+            slopes.index_add_(0, sample, share)
+            slopes.index_put_((sample, label), -share.sum(dim=1), accumulate=True)
+        ctx.save_for_backward(slopes, log_odds, targets)
+        return totals
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        slopes, log_odds, targets = ctx.saved_tensors
+        if not torch.is_grad_enabled():
+            return gradient.unsqueeze(1) * slopes, None
+        # The gradient itself is to be differentiated: the stored slopes are constants, so go through the pairs.
+        totals = _label_pairs(log_odds, targets)
+        return torch.autograd.grad(totals, log_odds, gradient, create_graph=True)[0], None
+
+
+def _label_pairs(log_odds: Tensor, targets: Tensor) -> Tensor:
+    """The same sum as plain differentiable operations, with all pairs at once."""
+    sample, label = (targets == 1).nonzero(as_tuple=True)
+    margins = log_odds[sample, label].unsqueeze(1) - log_odds[sample]
+    costs = -logsigmoid(margins) * (targets[sample] == 0)
+    return log_odds.new_zeros(len(targets)).index_add(0, sample, costs.sum(dim=1))
+
+
+def _positive_blocks(targets: Tensor) -> zip:
+    """Positive labels as (samples, labels), so many at once that they make a block with all classes."""
+    block = BLOCK if targets.device.type == 'cpu' else ACCELERATOR_BLOCK
+    rows = max(block // max(targets.size(1), 1), 1)
+    sample, label = (targets == 1).nonzero(as_tuple=True)
+    return zip(sample.split(rows), label.split(rows), strict=True)
+
+
+def expected_positive_regularizer(
+    probabilities: Tensor, expected_positives: float, targets: Tensor | None = None
+) -> Tensor:
+    r"""Expected positive regulariser (Cole et al., 2021).
+
+    It holds the number of positives that a batch of :math:`B` samples and :math:`L` labels predicts at the number that
+    is expected, without saying which labels they are:
+
+    .. math::
+        R_k = \left(\frac{\hat k - k}{L}\right)^2,\qquad \hat k = \frac{1}{B}\sum_{n, i} p_{ni}
+
+    Args:
+        probabilities: (N, L).
+        expected_positives: :math:`k`, the expected number of positive labels of a sample.
+        targets: (N, L), for its unknown labels: a label of -1 is left out of :math:`\hat k` and of :math:`L`, which is
+            then the mean number of known labels of a sample, and a sample without known labels is left out of
+            :math:`B`. None when all are known.
+
+    Returns:
+        One value for the batch, a tensor of no dimensions; 0 for a batch without known labels.
+    """
+    if targets is None:
+        samples, labels = len(probabilities), probabilities.numel()
+        predicted = probabilities.sum()
+    else:
+        known = targets >= 0
+        samples, labels = known.any(dim=1).sum(), known.sum()
+        predicted = probabilities.masked_fill(~known, 0).sum()
+    # Numerator and denominator of the formula times B: a batch without labels divides by 1.
+    excess = predicted - expected_positives * samples
+    return (excess / (labels.clamp(min=1) if isinstance(labels, Tensor) else max(labels, 1))).square()
+
+
+def consistency_regularizer(probabilities: Sequence[Tensor], targets: Tensor) -> Tensor:
+    r"""Squared distance between the outputs for two or three views of an image (paper of LASD, Eq. 7).
+
+    .. math::
+        \|f(x) - f(x')\|_2^2 + \|f(x) - f(x'')\|_2^2 + \|f(x') - f(x'')\|_2^2
+
+    Args:
+        probabilities: Outputs (N, C) for each view; every pair of them is compared.
+        targets: (N, C), of which only -1 matters: unknown labels are left out.
+
+    Returns:
+        One value per sample, (N,), not reduced.
+    """
+    if len(probabilities) < 2:
+        raise ValueError(f'probabilities must be of at least 2 views, got {len(probabilities)}')
+    known = (targets >= 0).to(probabilities[0].dtype)
+    return sum(((one - other).square() * known).sum(dim=1) for one, other in combinations(probabilities, 2))

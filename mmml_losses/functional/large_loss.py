@@ -1,0 +1,137 @@
+r"""Large losses of unobserved labels: reject them, or correct their labels (Kim et al., CVPR 2022).
+
+A network learns clean labels first, so among the unobserved labels, which are taken as negatives, those of the largest
+loss are most likely missed positives. In every batch of :math:`B` samples and :math:`C` labels the
+
+.. math::
+    k = \lceil B\,C\,(1 - R)\rceil
+
+unobserved labels of the largest loss are rejected (LL-R) or taken as positive (LL-Ct). The clean rate :math:`R` starts
+at 1 and falls by a constant each epoch (:func:`clean_rate_of`). LL-Cp corrects permanently: every batch after the
+first epoch adds :math:`\lceil B\,C\,\Delta_{rel}\rceil` corrections, which stay.
+
+As in the authors' code, :math:`k` counts all labels of the batch and ties at the :math:`k`-th largest loss are
+included. However large :math:`k` becomes, observed labels never take part, and a label that costs nothing (a negative
+below the margin of ASL) has no large loss.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .pair import Term, pair_loss
+from .terms import bce_negative, bce_positive
+
+
+def clean_rate_of(epoch: int, relative_increase: float) -> float:
+    r"""The clean rate :math:`R = \max(1 - \Delta_{rel}\,t, 0)` of epoch :math:`t`, counted from 0.
+
+    Args:
+        epoch: The epoch, from 0, of which the losses are left alone.
+        relative_increase: :math:`\Delta_{rel}`, by how much the share of large losses grows each epoch.
+    """
+    return max(1 - relative_increase * epoch, 0.0)
+
+
+def large_losses(logits: Tensor, targets: Tensor, share: float, negative: Term = bce_negative) -> Tensor:
+    r"""Which unobserved labels have the largest losses.
+
+    Args:
+        logits: (N, C).
+        targets: (N, C). Where it is 0 the label is unobserved and competes.
+        share: :math:`1 - R`: the number of large losses relative to all N x C labels, rounded up.
+        negative: The term by which unobserved labels compete.
+
+    Returns:
+        A boolean (N, C). At most all of the unobserved labels.
+    """
+    count = min(math.ceil(logits.numel() * share), logits.numel())
+    if count == 0:
+        return torch.zeros_like(targets, dtype=torch.bool)
+    losses = negative(logits.detach())
+    competing = torch.where((targets == 0) & (losses != 0), losses, -math.inf)
+    threshold = competing.flatten().topk(count, sorted=False).values.amin()
+    # With fewer competitors than places the threshold is minus infinity, which all others have.
+    return competing >= threshold.clamp(min=torch.finfo(losses.dtype).min)
+
+
+def large_loss_rejection(
+    logits: Tensor,
+    targets: Tensor,
+    clean_rate: float,
+    positive: Term = bce_positive,
+    negative: Term = bce_negative,
+) -> Tensor:
+    """Large loss rejection, LL-R: large losses of unobserved labels count as 0.
+
+    Args:
+        logits: (N, C).
+        targets: (N, C) with 1 positive, 0 unobserved, -1 unknown, or soft.
+        clean_rate: The share of labels that is trusted (:func:`clean_rate_of`); 1 rejects nothing.
+        positive: The term of positive labels.
+        negative: The term of unobserved labels.
+
+    Returns:
+        One value per label, (N, C), not reduced. The authors' mean is over all labels, the rejected ones included.
+    """
+    targets = targets.to(logits.dtype)
+    rejected = large_losses(logits, targets, 1 - clean_rate, negative)
+    return pair_loss(logits, targets.masked_fill(rejected, -1), positive, negative)
+
+
+def large_loss_correction(
+    logits: Tensor,
+    targets: Tensor,
+    clean_rate: float,
+    positive: Term = bce_positive,
+    negative: Term = bce_negative,
+) -> Tensor:
+    """Temporary large loss correction, LL-Ct: unobserved labels of large loss count as positive in this batch.
+
+    Args:
+        logits: (N, C).
+        targets: (N, C) with 1 positive, 0 unobserved, -1 unknown, or soft.
+        clean_rate: The share of labels that is trusted (:func:`clean_rate_of`); 1 corrects nothing.
+        positive: The term of positive and of corrected labels.
+        negative: The term of unobserved labels.
+
+    Returns:
+        One value per label, (N, C), not reduced.
+    """
+    targets = targets.to(logits.dtype)
+    corrected = large_losses(logits, targets, 1 - clean_rate, negative)
+    return pair_loss(logits, targets.masked_fill(corrected, 1), positive, negative)
+
+
+def large_loss_permanent_correction(
+    logits: Tensor,
+    targets: Tensor,
+    relative_increase: float,
+    corrected: Tensor | None = None,
+    positive: Term = bce_positive,
+    negative: Term = bce_negative,
+) -> tuple[Tensor, Tensor]:
+    r"""Permanent large loss correction, LL-Cp: a label that was corrected once stays positive.
+
+    Args:
+        logits: (N, C).
+        targets: (N, C) with 1 positive, 0 unobserved, -1 unknown, or soft.
+        relative_increase: :math:`\Delta_{rel}`, the share of labels that this batch corrects anew. The authors leave
+            the first epoch alone; 0 does.
+        corrected: A boolean (N, C), which unobserved labels of these samples earlier batches corrected; None for none.
+        positive: The term of positive and of corrected labels.
+        negative: The term of unobserved labels.
+
+    Returns:
+        One value per label, (N, C), not reduced; and ``corrected`` with this batch's corrections, to be kept.
+    """
+    targets = targets.to(logits.dtype)
+    if corrected is not None:
+        corrected = corrected & (targets == 0)
+        targets = targets.masked_fill(corrected, 1)
+    anew = large_losses(logits, targets, relative_increase, negative)
+    values = pair_loss(logits, targets.masked_fill(anew, 1), positive, negative)
+    return values, anew if corrected is None else anew | corrected

@@ -1,0 +1,226 @@
+"""Sets of labels along a way through the logit matrix, and stable sums over their positives and negatives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+WAYS = ('sample', 'class', 'both', 'joint')
+
+SetValues = Tensor | tuple[Tensor, Tensor]
+
+
+class Sets:
+    """The sets of labels that are compared, and sums over their positives and negatives.
+
+    The methods take one score per label, (N, C), and give one number per set in a flat tensor: one per sample, then one
+    per class and bucket. A loss that is written with them runs in every way.
+
+    Args:
+        targets: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown labels are in no set.
+        way: ``'sample'`` compares the labels of a sample, the rows; ``'class'`` the samples of a class, the columns;
+            ``'both'`` does the one and the other; ``'joint'`` compares all labels of all samples.
+        bucket_size: How many consecutive samples of the batch are compared with each other along ``'class'`` and
+            ``'joint'``; the last bucket may be smaller. None is the whole batch. The rows do not depend on it.
+        weight: How often each sample counts, (N,). Along the rows it is a factor of the sample's loss. Along
+            ``'class'`` and ``'joint'`` it enters the sums, where a sample of weight 2 is the same as two of its kind.
+            Labels of weight 0 are unknown.
+    """
+
+    def __init__(self, targets: Tensor, way: str, bucket_size: int | None = None, weight: Tensor | None = None):
+        if way not in WAYS:
+            raise ValueError(f'way must be one of {WAYS}, got {way!r}')
+        if bucket_size is not None and (not isinstance(bucket_size, int) or bucket_size < 1):
+            raise ValueError(f'bucket_size must be None or a whole number of at least 1, got {bucket_size!r}')
+        targets = _weighed_targets(targets, weight)
+        self.samples, classes = targets.shape
+        # An empty batch is one bucket with one sample of which nothing is known.
+        size = max(1, self.samples if bucket_size is None or way == 'sample' else min(bucket_size, self.samples))
+        buckets = max(1, -(-self.samples // size))
+        self.missing = buckets * size - self.samples
+        self.targets = self._padded(targets, -1)
+        self.weight = None if weight is None else weight.unsqueeze(1)
+        self.way = way
+        # The shapes in which dimension 1 of the matrix is what is compared, without and with weights.
+        self.rows = [(buckets * size, classes)] if way in ('sample', 'both') else []
+        columns = (buckets, size * classes) if way == 'joint' else (buckets, size, classes)
+        self.blocks = [] if way == 'sample' else [columns]
+        self.class_shape = (classes,) if bucket_size is None else (buckets, classes)
+
+    def positives(self, scores: Tensor, scale: float = 1.0) -> Tensor:
+        """The log-sum-exp of scores times a scale, over the positives of each set."""
+        return self._log_sum_exp(scores, scale, _positive)
+
+    def negatives(self, scores: Tensor, scale: float = 1.0) -> Tensor:
+        """The log-sum-exp of scores times a scale, over the negatives of each set."""
+        return self._log_sum_exp(scores, scale, _negative)
+
+    def known(self, scores: Tensor, scale: float = 1.0) -> Tensor:
+        """The log-sum-exp of scores times a scale, over positives and negatives of each set together."""
+        return self._log_sum_exp(scores, scale, _known)
+
+    def positive_mean(self, scores: Tensor) -> Tensor:
+        """The mean of the scores over the positives of each set, 0 where there are none."""
+        shares = self.targets.clamp(min=0)
+        if self.weight is not None:  # which cancels in the rows
+            shares = shares * self._padded(self.weight, 1)
+        products = shares * self._padded(scores, 0)
+        total, count = (
+            torch.cat([matrix.reshape(view).sum(dim=1).flatten() for view in self.rows + self.blocks])
+            for matrix in (products, shares)
+        )
+        return total / torch.where(count > 0, count, 1)
+
+    def highest_target(self) -> Tensor:
+        """1 for a set with a positive, 0 for one with negatives only, -1 for one of which nothing is known."""
+        return torch.cat([self.targets.reshape(view).amax(dim=1).flatten() for view in self.rows + self.blocks])
+
+    def split(self, values: Tensor) -> SetValues:
+        """The flat numbers in the shape of their sets, those of samples times their weights.
+
+        Returns:
+            (N,) for ``'sample'``; (C,) for ``'class'``, or (buckets, C) if there is a bucket size; (buckets,) for
+            ``'joint'``; the first two as a pair for ``'both'``.
+        """
+        if self.way == 'joint':
+            return values
+        if self.way == 'class':
+            return values.view(self.class_shape)
+        of_samples = values[: self.samples]
+        if self.weight is not None:
+            of_samples = of_samples * self.weight.squeeze(1)
+        if self.way == 'sample':
+            return of_samples
+        return of_samples, values[self.samples + self.missing :].view(self.class_shape)
+
+    def _log_sum_exp(self, scores: Tensor, scale: float, side_of: Callable[[Tensor], Tensor]) -> Tensor:
+        scores = promoted(scores)
+        matrix, targets = self._padded(scores, 0), self.targets.to(scores.dtype)
+        if self.weight is None:
+            found = _log_sum_exps(matrix, targets, side_of, scale, self.rows + self.blocks)
+        else:  # a label of weight 0 is in no sum, and only needs a logarithm
+            logarithms = self.weight.to(scores.dtype).clamp(min=_tiny(scores.dtype)).log()
+            weighted = self._padded(scale * scores + logarithms, 0)
+            of_rows = _log_sum_exps(matrix, targets, side_of, scale, self.rows)
+            found = of_rows + _log_sum_exps(weighted, targets, side_of, 1.0, self.blocks)
+        return torch.cat([values.flatten() for values in found])
+
+    def _padded(self, matrix: Tensor, value: float) -> Tensor:
+        """With as many samples more as the last bucket lacks."""
+        return pad(matrix, (0, 0, 0, self.missing), value=value) if self.missing else matrix
+
+
+def _weighed_targets(targets: Tensor, weight: Tensor | None) -> Tensor:
+    """Targets as numbers that can be -1, and -1 where the weight is 0."""
+    targets = targets if targets.is_floating_point() else targets.float()
+    return targets if weight is None else targets.masked_fill(weight.unsqueeze(1) == 0, -1)
+
+
+# Which labels are in a sum: a number above 0 for those, below 0 for the others. Compiled code is slow to store masks.
+
+
+def _positive(targets: Tensor) -> Tensor:
+    return targets - 0.5
+
+
+def _negative(targets: Tensor) -> Tensor:
+    return 0.5 - targets.abs()
+
+
+def _known(targets: Tensor) -> Tensor:
+    return targets + 0.5
+
+
+def _log_sum_exps(
+    scores: Tensor, targets: Tensor, side_of: Callable[[Tensor], Tensor], scale: float, views: list[tuple[int, ...]]
+) -> tuple[Tensor, ...]:
+    """The log-sum-exp along dimension 1 of each view; a large negative number where a sum is empty."""
+    return _LogSumExp.apply(scores, targets, side_of, scale, views) if views else ()
+
+
+class _LogSumExp(torch.autograd.Function):
+    """Keeps nothing for the backward pass but what it was given, and shares its work between the views.
+
+    The gradient is a share of the sum; that of ``torch.logsumexp`` goes through the logarithm, of which a score in the
+    thousands leaves but a few digits.
+    """
+
+    @staticmethod
+    def forward(ctx, scores, targets, side_of, scale, views) -> tuple[Tensor, ...]:
+        entries = _entries(scores, side_of(targets), scale)
+        matrices = [entries.reshape(view) for view in views]
+        # The bound is for sums of which every score overflowed.
+        largest = [matrix.amax(dim=1, keepdim=True).clamp(min=-2 * _limit(scores.dtype)) for matrix in matrices]
+        totals = [_exp(m - top).sum(dim=1, keepdim=True) for m, top in zip(matrices, largest, strict=True)]
+        ctx.save_for_backward(scores, targets, *largest, *totals)
+        ctx.arguments = side_of, scale, views
+        return tuple((total.log() + top).squeeze(1) for total, top in zip(totals, largest, strict=True))
+
+    @staticmethod
+    def backward(ctx, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        scores, targets, *rest = ctx.saved_tensors
+        side_of, scale, views = ctx.arguments
+        largest, totals = rest[: len(views)], rest[len(views) :]
+        side = side_of(targets)
+        entries = _entries(scores, side, scale)
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            # The gradient itself is to be differentiated: leave it to operations that can be.
+            sums = [(entries.reshape(v) - top).exp().sum(dim=1) for v, top in zip(views, largest, strict=True)]
+            slopes = torch.autograd.grad([s.log() for s in sums], scores, gradients, create_graph=True)[0]
+        else:
+            shares = [
+                _exp(entries.reshape(view) - top).mul_(gradient.unsqueeze(1) * (2 * scale / total))
+                for view, top, total, gradient in zip(views, largest, totals, gradients, strict=True)
+            ]
+            slopes = reduce(torch.add, [share.reshape(scores.shape) for share in shares]).mul_(side.clamp_(0, 0.5))
+        return slopes, None, None, None, None
+
+
+def _entries(scores: Tensor, side: Tensor, scale: float) -> Tensor:
+    """The scores of the labels that are in, and a number far below for the others."""
+    return torch.minimum(scores if scale == 1 else scale * scores, _limit(scores.dtype) * side)
+
+
+def _limit(dtype: torch.dtype) -> float:
+    # Finite, so that an empty sum is a number, too, with room for temperatures and sums of several.
+    return torch.finfo(dtype).max / 1024
+
+
+def _exp(exponents: Tensor) -> Tensor:
+    """The exponential of numbers that are not above 0, in place."""
+    # Where it underflows it takes a CPU ten times as long, and long before that it does not show in a sum.
+    return exponents.clamp_(min=0.9 * math.log(_tiny(exponents.dtype))).exp_()
+
+
+def _tiny(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).tiny
+
+
+def promoted(logits: Tensor) -> Tensor:
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+
+def count_sets(
+    targets: Tensor,
+    way: str,
+    bucket_size: int | None = None,
+    weight: Tensor | None = None,
+    with_positive: bool = False,
+) -> list[Tensor]:
+    """By how many sets the mean of a loss divides, for each of its ways.
+
+    Args:
+        targets: As in :class:`Sets`, like the arguments ``way``, ``bucket_size`` and ``weight``.
+        way: See above.
+        bucket_size: See above.
+        weight: See above.
+        with_positive: Whether only sets with a positive label count, or all with a known one.
+    """
+    sets = Sets(_weighed_targets(targets, weight), way, bucket_size)
+    counted = sets.split(sets.highest_target() >= (1 if with_positive else 0))
+    return [part.sum() for part in (counted if isinstance(counted, tuple) else (counted,))]

@@ -1,0 +1,141 @@
+"""Large losses of unobserved labels, against the authors' figures and a sort."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from mmml_losses.functional import asymmetric_negative, bce_negative, bce_positive, hill_negative
+from mmml_losses.functional.large_loss import (
+    clean_rate_of,
+    large_loss_correction,
+    large_loss_permanent_correction,
+    large_loss_rejection,
+    large_losses,
+)
+
+DATA = Path(__file__).resolve().parents[1] / 'data'
+CASES = [case for case in json.loads((DATA / 'official_losses.json').read_text()) if case['name'].startswith('ll_')]
+
+
+@pytest.fixture
+def batch():
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(7, 6, generator=generator, dtype=torch.float64)
+    targets = (torch.rand(7, 6, generator=generator) < 0.3).double()
+    targets[1, 2] = targets[3, :2] = -1
+    return logits, targets
+
+
+def values_of(case, logits, targets):
+    clean_rate, relative_increase = case['params']['clean_rate'], case['params']['delta_rel']
+    if case['name'] == 'll_r':
+        return large_loss_rejection(logits, targets, clean_rate)
+    if case['name'] == 'll_ct':
+        return large_loss_correction(logits, targets, clean_rate)
+    return large_loss_permanent_correction(logits, targets, relative_increase)[0]
+
+
+@pytest.mark.parametrize('case', CASES, ids=lambda case: f'{case["name"]}-{len(case["logits"])}')
+def test_equals_the_authors_code(case):
+    logits = torch.tensor(case['logits'], dtype=torch.float64, requires_grad=True)
+    loss = values_of(case, logits, torch.tensor(case['targets'], dtype=torch.float64)).mean()
+    assert loss.item() == pytest.approx(case['loss'])
+    (gradient,) = torch.autograd.grad(loss, logits)
+    torch.testing.assert_close(gradient, torch.tensor(case['grad'], dtype=torch.float64), rtol=1e-6, atol=1e-12)
+
+
+def test_the_figures_are_of_all_three():
+    assert sorted(case['name'] for case in CASES) == ['ll_cp', 'll_cp', 'll_ct', 'll_ct', 'll_r', 'll_r']
+
+
+@pytest.mark.parametrize('share', [0, 0.01, 0.1, 0.5, 0.9, 1])
+@pytest.mark.parametrize('negative', [bce_negative, hill_negative])
+def test_the_largest_are_those_of_a_sort(batch, share, negative):
+    logits, targets = batch
+    losses = negative(logits)
+    unobserved = [(row, label) for row in range(7) for label in range(6) if targets[row, label] == 0]
+    unobserved.sort(key=lambda place: -losses[place])
+    expected = torch.zeros(7, 6, dtype=torch.bool)
+    for place in unobserved[: math.ceil(42 * share)]:
+        expected[place] = True
+    assert torch.equal(large_losses(logits, targets, share, negative), expected)
+
+
+def test_ties_at_the_last_place_are_all_large():
+    logits = torch.tensor([[3.0, 1.0, 1.0, 0.0]])
+    assert large_losses(logits, torch.zeros(1, 4), 0.5).tolist() == [[True, True, True, False]]
+
+
+def test_what_costs_nothing_is_not_large():
+    logits = torch.tensor([[0.0, -9.0, -9.0, -9.0]])  # below the margin of ASL the loss is 0
+    assert large_losses(logits, torch.zeros(1, 4), 1.0, asymmetric_negative).tolist() == [[True, False, False, False]]
+
+
+@pytest.mark.parametrize('fill', [1, -1, 0.5])
+def test_without_unobserved_labels_nothing_is_large(fill):
+    assert not large_losses(torch.randn(3, 4), torch.full((3, 4), fill), 1.0).any()
+
+
+@pytest.mark.parametrize('shape', [(0, 4), (3, 0), (1, 1)])
+def test_small_batches(shape):
+    logits = torch.zeros(shape)
+    assert large_losses(logits, torch.zeros(shape), 0.5).shape == shape
+
+
+def test_clean_rate_falls_from_one_to_zero():
+    assert [clean_rate_of(epoch, 0.25) for epoch in range(6)] == [1, 0.75, 0.5, 0.25, 0, 0]
+
+
+def test_observed_labels_are_never_touched(batch):
+    logits, targets = batch
+    positives = targets == 1
+    expected = bce_positive(logits)[positives]
+    for values in (
+        large_loss_rejection(logits, targets, 0.0),
+        large_loss_correction(logits, targets, 0.0),
+        large_loss_permanent_correction(logits, targets, 1.0)[0],
+    ):
+        torch.testing.assert_close(values[positives], expected)
+        assert (values[targets == -1] == 0).all()
+
+
+def test_rejection_drops_and_correction_flips(batch):
+    logits, targets = batch
+    large = large_losses(logits, targets, 0.2)
+    rejected, corrected = (function(logits, targets, 0.8) for function in (large_loss_rejection, large_loss_correction))
+    assert (rejected[large] == 0).all()
+    torch.testing.assert_close(corrected[large], bce_positive(logits)[large])
+    torch.testing.assert_close(rejected[~large], corrected[~large])
+
+
+def test_a_permanent_correction_stays_and_leaves_room_for_more(batch):
+    logits, targets = batch
+    first = large_losses(logits, targets, 0.1)
+    values, corrected = large_loss_permanent_correction(logits, targets, 0.1)
+    assert torch.equal(corrected, first)
+    # In the next batch the label is easy, yet it stays positive, and the next ones follow.
+    _, corrected = large_loss_permanent_correction(-logits, targets, 0.1, corrected)
+    assert corrected[first].all()
+    assert corrected.sum() == 2 * math.ceil(42 * 0.1)
+    values, kept = large_loss_permanent_correction(logits, targets, 0.0, corrected)
+    assert torch.equal(kept, corrected)
+    torch.testing.assert_close(values[corrected], bce_positive(logits)[corrected])
+
+
+def test_a_correction_of_an_observed_label_is_ignored(batch):
+    logits, targets = batch
+    _, corrected = large_loss_permanent_correction(logits, targets, 0.0, torch.ones(7, 6, dtype=torch.bool))
+    assert torch.equal(corrected, targets == 0)
+
+
+def test_labels_of_any_type_and_callers_tensors(batch):
+    logits, targets = batch
+    hard = targets.clamp(min=0).to(torch.uint8)
+    before = hard.clone()
+    torch.testing.assert_close(
+        large_loss_rejection(logits, hard, 0.5), large_loss_rejection(logits, hard.double(), 0.5)
+    )
+    assert torch.equal(hard, before)

@@ -1,0 +1,133 @@
+"""Partial losses: values and derivatives against the plain formula, and every way in which two are joined."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch.nn.functional import logsigmoid
+
+from mmml_losses import functional as F
+from mmml_losses.functional import pair
+
+TERMS = {
+    'bce+': F.bce_positive,
+    'bce-': F.bce_negative,
+    'smoothed': partial(F.smoothed_bce, label=0.9),
+    'smoothed to 0': partial(F.smoothed_bce, label=0.0),
+    **{f'asymmetric+ {gamma}': partial(F.asymmetric_positive, gamma=gamma) for gamma in (0, 0.5, 1, 2, 3.5)},
+    **{
+        f'asymmetric- {gamma} {margin}': partial(F.asymmetric_negative, gamma=gamma, margin=margin)
+        for gamma in (0, 0.5, 1, 1.5, 2, 3, 4, 5)
+        for margin in (0.0, 0.05, 0.3)
+    },
+    'focal margin+': F.focal_margin_positive,
+    'focal margin+ 0.5': partial(F.focal_margin_positive, margin=0.5, gamma=3.0),
+    'mse-': F.mse_negative,
+    'hill-': F.hill_negative,
+    'hill- 2': partial(F.hill_negative, lamb=2.0),
+    'spa+': F.spa_positive,
+    'spa-': F.spa_negative,
+    'spa- steep': partial(F.spa_negative, scale=2.0, slope=4.0, shift=-1.0),
+    'entropy-': F.entropy_negative,
+    'scaled': partial(F.scaled, term=partial(F.hill_negative, lamb=1.2), factor=0.3),
+}
+
+
+@pytest.fixture(params=TERMS)
+def term(request):
+    return TERMS[request.param]
+
+
+def test_value_and_slope_are_those_of_the_formula(term):
+    logits = torch.cat([torch.linspace(-40, 40, 401), torch.tensor([-1e4, -700.0, 700.0, 1e4])]).double()
+    logits.requires_grad_()
+    expected = term(logits)
+    value, slope = pair.find_value_and_slope(term)(logits.detach())
+    torch.testing.assert_close(value, expected.detach(), rtol=1e-12, atol=1e-15)
+    # Differentiated by torch, 1 - p has lost its last digits.
+    torch.testing.assert_close(slope, torch.autograd.grad(expected.sum(), logits)[0], rtol=1e-11, atol=1e-14)
+
+
+def test_float32_is_as_good_as_it_can_be(term):
+    logits = torch.cat([torch.linspace(-80, 80, 321), torch.tensor([-1e4, 1e4])])
+    precise = pair.find_value_and_slope(term)(logits.double())
+    for actual, expected in zip(pair.find_value_and_slope(term)(logits), precise, strict=True):
+        assert actual.dtype == torch.float32
+        torch.testing.assert_close(actual.double(), expected, rtol=1e-5, atol=2 * torch.finfo(torch.float32).eps)
+
+
+@pytest.mark.parametrize(
+    ('term', 'sign'),
+    [(F.bce_positive, 1), (F.bce_negative, -1), (F.spa_negative, -1), (TERMS['asymmetric- 2 0.0'], -1)],
+)
+def test_easy_labels_keep_their_digits(term, sign):
+    logits = sign * torch.linspace(20, 40, 41)  # probabilities next to 0 and 1, which are rounded there
+    for actual, expected in zip(
+        pair.find_value_and_slope(term)(logits), pair.find_value_and_slope(term)(logits.double()), strict=True
+    ):
+        assert (expected != 0).all()
+        torch.testing.assert_close(actual.double(), expected, rtol=1e-4, atol=1e-38)
+
+
+def test_detached_weights_are_constants():
+    logits = torch.linspace(-5, 5, 21, dtype=torch.float64, requires_grad=True)
+    for margin in (0.0, 0.05):
+        term = partial(F.asymmetric_negative, gamma=3.0, margin=margin, detach_weight=True)
+        slope = pair.find_value_and_slope(term)(logits.detach())[1]
+        torch.testing.assert_close(slope, torch.autograd.grad(term(logits).sum(), logits)[0])
+
+
+@pytest.mark.parametrize('share', [0.0, 0.01, 0.6])
+@pytest.mark.parametrize('unknown', [False, True])
+@pytest.mark.parametrize('size', [(7, 9), (300, 700)])
+def test_blocks_and_shortcuts_give_what_the_terms_give(share, unknown, size):
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(size, generator=generator, dtype=torch.float64).requires_grad_()
+    targets = (torch.rand(size, generator=generator) < share).double()
+    targets[-1, :3] = torch.tensor([0.25, 0.5, 1.0])
+    if unknown:
+        targets[torch.rand(size, generator=generator) < 0.02] = -1
+    expected = F.pair.compose_pair(logits, targets, F.focal_margin_positive, F.hill_negative)
+    values = F.pair_loss(logits, targets, F.focal_margin_positive, F.hill_negative)
+    torch.testing.assert_close(values, expected)
+    weights = torch.randn(size, generator=generator, dtype=torch.float64)
+    torch.testing.assert_close(*(torch.autograd.grad((weights * loss).sum(), logits)[0] for loss in (values, expected)))
+
+
+def test_terms_without_a_derivative_are_differentiated():
+    def cubic(logits):
+        return logits**3
+
+    logits = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    targets = torch.tensor([[1.0, 0, -1], [0, 0, 0], [0.5, 1, 1], [-1, -1, -1]], dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda x: F.pair_loss(x, targets, cubic, F.bce_negative), logits)
+    scaled_cubic = partial(F.scaled, term=cubic, factor=2.0)
+    assert pair.find_value_and_slope(scaled_cubic) is None
+    torch.testing.assert_close(F.pair_loss(logits, torch.ones(4, 3), scaled_cubic, cubic), 2 * logits**3)
+
+
+def test_a_user_can_declare_a_derivative():
+    def linear(logits, slope=2.0):
+        return slope * logits
+
+    @F.value_and_slope_of(linear)
+    def _linear(logits, slope=2.0):
+        return slope * logits, torch.full_like(logits, slope)
+
+    logits = torch.randn(3, 4, requires_grad=True)
+    F.pair_loss(logits, torch.zeros(3, 4), F.bce_positive, partial(linear, slope=3.0)).sum().backward()
+    assert (logits.grad == 3).all()
+
+
+def test_gradients_reach_soft_targets():
+    logits = torch.randn(3, 4, dtype=torch.float64)
+    targets = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)
+    loss = F.pair_loss(logits, targets, F.bce_positive, F.bce_negative).sum()
+    torch.testing.assert_close(torch.autograd.grad(loss, targets)[0], logsigmoid(-logits) - logsigmoid(logits))
+
+
+def test_a_backward_pass_can_be_repeated():
+    logits = torch.randn(3, 4, requires_grad=True)
+    loss = F.hill_loss(logits, torch.ones(3, 4)).sum()
+    first, second = (torch.autograd.grad(loss, logits, retain_graph=True)[0] for _ in range(2))
+    assert torch.equal(first, second)
