@@ -1,20 +1,72 @@
 """Registered losses over :mod:`mmml_losses.functional`."""
 
 from .base import MultiLabelLoss
-from .links import Link, SigmoidLink, SPALink
-from .pointwise import AsymmetricLoss, BCELoss, PairLoss, SPALoss
-from .regularizers import LabelPairRegularizer
+from .correction import LASDLoss, SPLCLoss
+from .entropy import EMAPLLoss, EMLoss
+from .estimation import EPRLoss, ExpectedPositiveRegularizer, ROLELoss
+from .large_loss import LargeLossCorrection, LargeLossRejection
+from .links import Link, PhiLink, PlattLink, SigmoidLink, SPALink, TemperatureLink, VectorLink
+from .pointwise import (
+    AsymmetricLoss,
+    BCELoss,
+    FocalLoss,
+    FocalMarginLoss,
+    HillLoss,
+    LabelSmoothingBCELoss,
+    LASLoss,
+    MSENegativeLoss,
+    PairLoss,
+    SPALoss,
+    WANLoss,
+)
+from .regularizers import ConsistencyRegularizer, LabelPairRegularizer
+from .reweighted import CBFocalLoss, DBFocalLoss, DBLoss, LDAMLoss, ReweightedBCELoss, WeightedBCELoss
+from .setwise import CircleLoss, DRLoss, LSEPLoss, MultiSimilarityLoss, SoftmaxLoss, TwoWayLoss, ZLPRLoss
 from .sum import SumLoss
 
 __all__ = [
     'AsymmetricLoss',
     'BCELoss',
+    'CBFocalLoss',
+    'CircleLoss',
+    'ConsistencyRegularizer',
+    'DBFocalLoss',
+    'DBLoss',
+    'DRLoss',
+    'EMAPLLoss',
+    'EMLoss',
+    'EPRLoss',
+    'ExpectedPositiveRegularizer',
+    'FocalLoss',
+    'FocalMarginLoss',
+    'HillLoss',
+    'LASDLoss',
+    'LASLoss',
+    'LDAMLoss',
+    'LSEPLoss',
     'LabelPairRegularizer',
+    'LabelSmoothingBCELoss',
+    'LargeLossCorrection',
+    'LargeLossRejection',
     'Link',
+    'MSENegativeLoss',
     'MultiLabelLoss',
+    'MultiSimilarityLoss',
     'PairLoss',
+    'PhiLink',
+    'PlattLink',
+    'ROLELoss',
+    'ReweightedBCELoss',
     'SPALink',
     'SPALoss',
+    'SPLCLoss',
     'SigmoidLink',
+    'SoftmaxLoss',
     'SumLoss',
+    'TemperatureLink',
+    'TwoWayLoss',
+    'VectorLink',
+    'WANLoss',
+    'WeightedBCELoss',
+    'ZLPRLoss',
 ]

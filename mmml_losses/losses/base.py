@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from ..registry import MODELS
-from .inputs import check_targets, one_hot_targets, promote
-from .links import Link, SigmoidLink
-from .reduction import REDUCTIONS, align_weight, reduce_values
+from .inputs import check_logits, check_targets, count_known, one_hot_targets, promote
+from .links import Link, ScaledLink, SigmoidLink
+from .reduction import REDUCTIONS, Values, reduce_values, weigh_samples, weight_matrix
 
 
 class MultiLabelLoss(nn.Module):
-    """Base of every loss. A subclass writes :meth:`values` and nothing else.
+    """Base of every loss. A subclass writes :meth:`values` and nothing else; one that compares whole sets of labels in
+    several ways writes :meth:`parts_of` instead.
 
     Args:
         reduction: ``'mean'`` over the known labels (over samples for a loss with one value a sample), ``'sum'`` or
             ``'none'``.
         loss_weight: Factor of the reduced loss.
-        link: How logits read as probabilities: a :class:`Link` or its config. ``None`` means the sigmoid, or, for a
-            loss that is not pointwise, the link of the :class:`SumLoss` it stands in.
+        link: How logits read as probabilities: a :class:`Link` or its config. ``None`` means the loss's own, which is
+            the sigmoid unless it says otherwise, or, for a loss that is not pointwise, the link of the
+            :class:`SumLoss` it stands in.
         use_sigmoid: Always True: every class is scored by itself. Configs of other projects pass it on.
+        check_inputs: Whether every call looks for labels that mean nothing and for logits that are not numbers.
+            Without, bad input gives a bad loss, and a GPU need not wait for the answer.
+        own_link: The link that a subclass gives itself.
+        compile: Whether the loss runs through :func:`torch.compile`. Compiled, it does not check its inputs.
     """
 
     pointwise = True
     """Whether :meth:`values` gives one value per entry, (N, C); otherwise one per sample, (N,)."""
     soft_targets = True
     """Whether the loss is defined for targets between 0 and 1."""
+    leaves_out_unknown = False
+    """Whether :meth:`values` of a pointwise loss is 0 at unknown labels by itself, as :func:`pair_loss` is."""
 
     def __init__(
         self,
@@ -33,6 +42,9 @@ class MultiLabelLoss(nn.Module):
         loss_weight: float = 1.0,
         link: Link | dict | None = None,
         use_sigmoid: bool = True,
+        check_inputs: bool = True,
+        own_link: Link | None = None,
+        compile: bool = False,
     ):
         super().__init__()
         if not use_sigmoid:
@@ -42,8 +54,17 @@ class MultiLabelLoss(nn.Module):
             raise ValueError(f'reduction must be one of {REDUCTIONS}, got {reduction!r}')
         self.reduction = reduction
         self.loss_weight = loss_weight
-        self.adopts_link = link is None and not self.pointwise
-        self.link = build_link(link)
+        self.check_inputs = check_inputs
+        self.adopts_link = link is None and own_link is None and not self.pointwise
+        self.link = build_link(link, own_link or SigmoidLink())
+        self.compiled = compile
+        if compile:
+            self.compile()
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        if self.compiled:  # a copy or an unpickled loss comes without its compiled code
+            self.compile()
 
     def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
         """The unreduced loss.
@@ -51,10 +72,30 @@ class MultiLabelLoss(nn.Module):
         Args:
             logits: (N, C), float32 or float64.
             target: (N, C) of the logits' dtype; 1, 0, -1 for unknown, or soft where ``soft_targets`` allows it. A
-                pointwise loss may return any finite value at an unknown label: :meth:`forward` leaves it out.
+                pointwise loss may return any finite value at an unknown label: the base leaves it out.
             **kwargs: ``epoch`` and ``sample_idx`` where the caller knows them.
         """
         raise NotImplementedError
+
+    def parts_of(self, logits: Tensor, target: Tensor, weight: Tensor | None, **kwargs) -> list[Values]:
+        """The unreduced loss, weighted, in parts that are averaged separately and added.
+
+        Args:
+            logits: (N, C).
+            target: (N, C), as in :meth:`values`.
+            weight: (N, 1) or (N, C), or None.
+            **kwargs: As in :meth:`values`.
+        """
+        if self.pointwise:
+            count = count_known(target)
+        else:
+            count = (target >= 0).any(dim=1).sum()
+            if weight is not None:
+                weight, target = weigh_samples(weight, target)
+        values = self.values(logits, target, **kwargs)
+        if self.pointwise and not self.leaves_out_unknown and isinstance(count, Tensor):  # a plain number counts all
+            values = values.masked_fill(target < 0, 0)
+        return [Values(values if weight is None else values * weight, count)]
 
     def forward(
         self,
@@ -78,16 +119,30 @@ class MultiLabelLoss(nn.Module):
         """
         logits = promote(cls_score)
         target = one_hot_targets(target, logits)
-        check_targets(target, self.soft_targets, type(self).__name__)
-        known = target >= 0
+        if self.check_inputs and not torch.compiler.is_compiling():
+            check_logits(logits)
+            check_targets(target, self.soft_targets, type(self).__name__)
         if weight is not None:
-            weight, target = align_weight(weight, target, self.pointwise)
-        values = self.values(logits, target, **kwargs)
-        if self.pointwise:
-            values = values.masked_fill(~known, 0)
-        else:
-            known = known.any(dim=1)
-        return self.loss_weight * reduce_values(values, known, weight, reduction_override or self.reduction, avg_factor)
+            weight = weight_matrix(weight, target)
+        parts = self.parts_of(logits, target, weight, **kwargs)
+        loss = reduce_values(parts, reduction_override or self.reduction, avg_factor)
+        return loss if self.loss_weight == 1 else self.loss_weight * loss
+
+    @property
+    def wants_training_labels(self) -> bool:
+        """Whether the loss wants to see the labels of the training set before it starts."""
+        return False
+
+    def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
+        """Take what the loss needs from the labels of the training set; ``TrainingSetHook`` calls it before training.
+
+        Args:
+            labels: (M, C), with 1 positive, 0 negative or unobserved, -1 unknown, or soft.
+            sample_idx: (M,), by which the samples are named in :meth:`forward`.
+        """
+
+    def synchronize(self) -> None:
+        """Share what the processes of a distributed training remember; ``TrainingSetHook`` calls it after an epoch."""
 
     def adopt_link(self, link: Link) -> None:
         """Read through the link of the sum that this loss stands in, unless it has its own."""
@@ -103,8 +158,11 @@ class MultiLabelLoss(nn.Module):
         return self.link.logit_probabilities(promote(cls_score))
 
 
-def build_link(link: Link | dict | None) -> Link:
-    """The link that a loss was given, by value or by config; the sigmoid by default."""
+def build_link(link: Link | dict | None, own: Link) -> Link:
+    """The link that a loss was given, by value or by config; its own by default, and below a fitted one."""
     if link is None:
-        return SigmoidLink()
-    return link if isinstance(link, nn.Module) else MODELS.build(link)
+        return own
+    link = link if isinstance(link, nn.Module) else MODELS.build(link)
+    if isinstance(link, ScaledLink):
+        link.take_base(own)
+    return link

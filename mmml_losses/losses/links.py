@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+import math
+from typing import NamedTuple
 
-from .. import functional as F
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from ..functional import links as F
 from ..registry import MODELS
+from .inputs import check_targets, promote
+
+# Labels that the log-odds separate without an error would drive a fitted scale to infinity.
+LARGEST_SCALE = 100.0
 
 
 class Link(nn.Module):
@@ -18,20 +27,24 @@ class Link(nn.Module):
         """The log-odds of the probabilities, computed without going through them."""
         raise NotImplementedError
 
+    def inverse_logit_probabilities(self, log_odds: Tensor) -> Tensor:
+        """The logits whose :meth:`logit_probabilities` are ``log_odds``."""
+        raise NotImplementedError
+
     def inverse(self, probabilities: Tensor) -> Tensor:
         """The logits that read as ``probabilities``."""
-        raise NotImplementedError
+        return self.inverse_logit_probabilities(probabilities.double().logit()).to(probabilities.dtype)
 
 
 @MODELS.register_module()
 class SigmoidLink(Link):
-    """The logistic link of BCE, Focal and ASL."""
+    """The logistic link, of BCE and of every loss that has no other."""
 
     def logit_probabilities(self, logits: Tensor) -> Tensor:
         return logits
 
-    def inverse(self, probabilities: Tensor) -> Tensor:
-        return probabilities.logit()
+    def inverse_logit_probabilities(self, log_odds: Tensor) -> Tensor:
+        return log_odds
 
 
 @MODELS.register_module()
@@ -49,5 +62,255 @@ class SPALink(Link):
     def logit_probabilities(self, logits: Tensor) -> Tensor:
         return F.spa_logit_probabilities(logits, **self.constants)
 
-    def inverse(self, probabilities: Tensor) -> Tensor:
-        return F.spa_inverse_link(probabilities, **self.constants)
+    def inverse_logit_probabilities(self, log_odds: Tensor) -> Tensor:
+        return F.spa_inverse_logit_probabilities(log_odds, **self.constants)
+
+
+@MODELS.register_module()
+class PhiLink(Link):
+    """The link of Focal and ASL (see :func:`mmml_losses.functional.phi_link`), with an inverse where the margin is 0.
+
+    Args:
+        gamma_positive: Focusing power of the positives.
+        gamma_negative: Focusing power of the negatives.
+        margin: Probability shift of the negatives. With one, small logits all read as 0.
+    """
+
+    def __init__(self, gamma_positive: float = 0.0, gamma_negative: float = 4.0, margin: float = 0.05):
+        super().__init__()
+        if min(gamma_positive, gamma_negative) < 0:
+            raise ValueError(
+                f'gamma_positive and gamma_negative must be at least 0, got {gamma_positive} and {gamma_negative}'
+            )
+        if not 0 <= margin < 1:
+            raise ValueError(f'margin must be in [0, 1), got {margin}')
+        self.constants = dict(gamma_positive=gamma_positive, gamma_negative=gamma_negative, margin=margin)
+
+    def logit_probabilities(self, logits: Tensor) -> Tensor:
+        return F.phi_logit_probabilities(logits, **self.constants)
+
+    def inverse_logit_probabilities(self, log_odds: Tensor) -> Tensor:
+        return F.phi_inverse_logit_probabilities(log_odds, **self.constants)
+
+
+class Fit(NamedTuple):
+    """Mean negative log-likelihood of the known labels before and after a fit."""
+
+    before: float
+    after: float
+
+
+class ScaledLink(Link):
+    """A link on top of another, with values that are fitted after training, on data that the training has not seen.
+
+    The values are buffers: they go into the checkpoint and no optimiser sees them. They start as the identity.
+
+    Args:
+        base: The link whose log-odds are scaled, or its config. ``None`` means the own link of the loss that this one
+            is given to, the first if there are several; outside a loss, logits are taken for log-odds.
+    """
+
+    def __init__(self, base: Link | dict | None = None):
+        super().__init__()
+        self.base = MODELS.build(base) if isinstance(base, dict) else base
+
+    def take_base(self, own: Link) -> None:
+        """Stand on the own link of a loss, unless told otherwise."""
+        if self.base is None:
+            self.base = own
+        elif isinstance(self.base, ScaledLink):
+            self.base.take_base(own)
+
+    def scale_log_odds(self, log_odds: Tensor) -> Tensor:
+        """From the log-odds of the base to those of this link."""
+        raise NotImplementedError
+
+    def unscale_log_odds(self, log_odds: Tensor) -> Tensor:
+        """From the log-odds of this link to those of the base."""
+        raise NotImplementedError
+
+    def fit_values(self, log_odds: Tensor, targets: Tensor) -> None:
+        """Set the buffers to what minimises the negative log-likelihood.
+
+        Args:
+            log_odds: (N, C) of the base, in float64.
+            targets: (N, C) in float64, with -1 for unknown.
+        """
+        raise NotImplementedError
+
+    def logit_probabilities(self, logits: Tensor) -> Tensor:
+        return self.scale_log_odds(logits if self.base is None else self.base.logit_probabilities(logits))
+
+    def inverse_logit_probabilities(self, log_odds: Tensor) -> Tensor:
+        log_odds = self.unscale_log_odds(log_odds)
+        return log_odds if self.base is None else self.base.inverse_logit_probabilities(log_odds)
+
+    def fit(self, logits: Tensor, targets: Tensor) -> Fit:
+        """Fit the values to labelled data: the least negative log-likelihood, by L-BFGS in float64.
+
+        Scales stay between 1/100 and 100.
+
+        Args:
+            logits: (N, C), as the model gives them.
+            targets: (N, C) with 1 positive, 0 negative or a soft value between, and -1 for unknown, which is ignored.
+
+        Returns:
+            The mean negative log-likelihood of the known labels before and after.
+        """
+        if logits.dim() != 2 or targets.shape != logits.shape:
+            raise ValueError(
+                f'logits and targets must be of one shape (N, C), got {tuple(logits.shape)} and {tuple(targets.shape)}'
+            )
+        with torch.inference_mode(False), torch.no_grad():
+            # The base computes in the precision in which it will be read; the fit goes on from there.
+            log_odds = logits if self.base is None else self.base.logit_probabilities(promote(logits))
+            log_odds = log_odds.to(torch.float64, copy=True)
+            targets = targets.to(logits.device, torch.float64, copy=True)
+            if not log_odds.isfinite().all():
+                raise ValueError('logits must be finite, got some that are not')
+            check_targets(targets, soft=True, loss_name=type(self).__name__)
+            if not (targets >= 0).any():
+                raise ValueError(f'targets must hold known labels, got none in {tuple(targets.shape)}')
+            before = negative_log_likelihood(self.scale_log_odds(log_odds), targets)
+            self.fit_values(log_odds, targets)
+            return Fit(before, negative_log_likelihood(self.scale_log_odds(log_odds), targets))
+
+
+@MODELS.register_module()
+class TemperatureLink(ScaledLink):
+    """Temperature scaling: log-odds divided by one number above 0.
+
+    Args:
+        base: The link whose log-odds are scaled, or its config; by default the own link of the loss.
+    """
+
+    def __init__(self, base: Link | dict | None = None):
+        super().__init__(base)
+        self.register_buffer('temperature', torch.ones(()))
+
+    def scale_log_odds(self, log_odds: Tensor) -> Tensor:
+        return F.temperature_scaling(log_odds, self.temperature)
+
+    def unscale_log_odds(self, log_odds: Tensor) -> Tensor:
+        return log_odds * self.temperature
+
+    def fit_values(self, log_odds: Tensor, targets: Tensor) -> None:
+        scale, _ = _fit_scale_and_bias(log_odds.reshape(-1, 1), targets.reshape(-1, 1), with_bias=False)
+        self.temperature.fill_(1 / scale.item())
+
+
+@MODELS.register_module()
+class PlattLink(ScaledLink):
+    """Platt scaling: log-odds times one scale above 0, plus one bias.
+
+    Args:
+        base: The link whose log-odds are scaled, or its config; by default the own link of the loss.
+    """
+
+    def __init__(self, base: Link | dict | None = None):
+        super().__init__(base)
+        self.register_buffer('scale', torch.ones(()))
+        self.register_buffer('bias', torch.zeros(()))
+
+    def scale_log_odds(self, log_odds: Tensor) -> Tensor:
+        return F.platt_scaling(log_odds, self.scale, self.bias)
+
+    def unscale_log_odds(self, log_odds: Tensor) -> Tensor:
+        return (log_odds - self.bias) / self.scale
+
+    def fit_values(self, log_odds: Tensor, targets: Tensor) -> None:
+        scale, bias = _fit_scale_and_bias(log_odds.reshape(-1, 1), targets.reshape(-1, 1))
+        self.scale.fill_(scale.item())
+        self.bias.fill_(bias.item())
+
+
+@MODELS.register_module()
+class VectorLink(ScaledLink):
+    """Vector scaling: a scale above 0 and a bias for each class.
+
+    A class whose known labels are all positive or all negative has no best values and keeps its log-odds.
+
+    Args:
+        num_classes: Number of classes.
+        base: The link whose log-odds are scaled, or its config; by default the own link of the loss.
+    """
+
+    def __init__(self, num_classes: int, base: Link | dict | None = None):
+        super().__init__(base)
+        if num_classes < 1:
+            raise ValueError(f'num_classes must be at least 1, got {num_classes}')
+        self.register_buffer('scale', torch.ones(num_classes))
+        self.register_buffer('bias', torch.zeros(num_classes))
+
+    def scale_log_odds(self, log_odds: Tensor) -> Tensor:
+        return F.vector_scaling(log_odds, self.scale, self.bias)
+
+    def unscale_log_odds(self, log_odds: Tensor) -> Tensor:
+        return (log_odds - self.bias) / self.scale
+
+    def fit_values(self, log_odds: Tensor, targets: Tensor) -> None:
+        scale, bias = _fit_scale_and_bias(log_odds, targets)
+        self.scale.copy_(scale)
+        self.bias.copy_(bias)
+
+
+def negative_log_likelihood(log_odds: Tensor, targets: Tensor) -> float:
+    """Mean negative log-likelihood of the known labels, in float64.
+
+    Args:
+        log_odds: (N, C).
+        targets: (N, C), with -1 for unknown.
+    """
+    log_odds, targets = log_odds.double(), targets.double()
+    known = (targets >= 0).double()
+    total = binary_cross_entropy_with_logits(log_odds, targets.clamp(min=0), known, reduction='sum')
+    return (total / known.sum()).item()
+
+
+def _fit_scale_and_bias(log_odds: Tensor, targets: Tensor, with_bias: bool = True) -> tuple[Tensor, Tensor]:
+    """For each column the scale and the bias with the least negative log-likelihood; 1 and 0 where there is none.
+
+    Args:
+        log_odds: (N, C), float64.
+        targets: (N, C), with -1 for unknown.
+        with_bias: Whether to fit a bias; otherwise it is 0.
+    """
+    known = (targets >= 0).double()
+    targets = targets.clamp(min=0)
+    count = known.sum(dim=0)
+    positives = (known * targets).sum(dim=0)
+    fitted = (positives > 0) & (positives < count)
+    if not fitted.any():
+        raise ValueError('targets must hold positive and negative labels, got only one kind')
+    # Columns do not touch each other: each counts by its mean, so that one tolerance fits all.
+    weight = known / count.clamp(min=1) * fitted
+    # A bias at the mean of the column, not at 0, hardly moves with the scale, which is what L-BFGS likes.
+    centre = (known * log_odds).sum(dim=0) / count.clamp(min=1) if with_bias else torch.zeros_like(count)
+    limit = math.log(LARGEST_SCALE)
+    bounded_log_scale = torch.zeros_like(count, requires_grad=True)
+    bias_at_centre = centre.clone().requires_grad_(with_bias)
+
+    def scale_of() -> Tensor:
+        return (limit * torch.tanh(bounded_log_scale / limit)).exp()
+
+    optimizer = torch.optim.LBFGS(
+        [bounded_log_scale, bias_at_centre] if with_bias else [bounded_log_scale],
+        max_iter=1000,
+        tolerance_grad=1e-9,
+        tolerance_change=1e-14,
+        history_size=50,
+        line_search_fn='strong_wolfe',
+    )
+
+    @torch.enable_grad()
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        scaled = scale_of() * (log_odds - centre) + bias_at_centre
+        loss = binary_cross_entropy_with_logits(scaled, targets, weight, reduction='sum')
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    scale = torch.where(fitted, scale_of().detach(), 1.0)
+    bias = torch.where(fitted, bias_at_centre.detach() - scale * centre, 0.0)
+    return scale, bias

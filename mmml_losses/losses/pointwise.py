@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from torch import Tensor
 
 from .. import functional as F
-from ..functional.pointwise import Term
+from ..functional.pair import Term
 from ..registry import LOSSES
 from .base import MultiLabelLoss
-from .links import SPALink
+from .links import Link, PhiLink, SPALink
+from .terms import build_negative, build_positive
 
 
+@LOSSES.register_module()
 class PairLoss(MultiLabelLoss):
-    """Any positive term with any negative term.
+    """Any positive term with any negative term, as in the ablations of Hill (Zhang et al., Table VI).
 
     Args:
-        positive: Maps logits to the cost of a positive label.
-        negative: Maps logits to the cost of a negative label.
-        **kwargs: ``reduction``, ``loss_weight`` and ``link`` of :class:`MultiLabelLoss`.
+        positive: What a positive label costs: a name (``bce``, ``focal``, ``asymmetric``, ``focal_margin``, ``spa``), a
+            dict with it as ``type`` beside the arguments of that term and ``weight``, a factor; or any function of the
+            logits.
+        negative: What a negative label costs, likewise (``bce``, ``focal``, ``asymmetric``, ``mse``, ``hill``,
+            ``spa``, ``entropy``).
+        **kwargs: The arguments of :class:`MultiLabelLoss`.
+
+    Example:
+        >>> PairLoss(positive=dict(type='focal_margin', margin=0.5), negative='hill')
     """
 
-    def __init__(self, positive: Term, negative: Term, **kwargs):
+    leaves_out_unknown = True
+
+    def __init__(self, positive: Term | str | dict = 'bce', negative: Term | str | dict = 'bce', **kwargs):
         super().__init__(**kwargs)
-        self.positive = positive
-        self.negative = negative
+        self.positive = build_positive(positive)
+        self.negative = build_negative(negative)
 
     def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
         return F.pair_loss(logits, target, self.positive, self.negative)
@@ -36,7 +44,77 @@ class BCELoss(PairLoss):
     """Binary cross-entropy. With unobserved labels given as 0 it is the assume-negative loss (AN)."""
 
     def __init__(self, **kwargs):
-        super().__init__(positive=F.bce_positive, negative=F.bce_negative, **kwargs)
+        super().__init__(positive='bce', negative='bce', **kwargs)
+
+
+@LOSSES.register_module()
+class LabelSmoothingBCELoss(PairLoss):
+    """BCE towards softened labels: BCE-LS, or AN-LS where unobserved labels are given as 0 (Cole et al., 2021).
+
+    Args:
+        epsilon: How much of a label is given away.
+        reading: ``'code'`` moves positives to 1 - epsilon and negatives to epsilon, as the authors' code does;
+            ``'paper'`` to 1 - epsilon / 2 and epsilon / 2, as their text says.
+        **kwargs: The arguments of :class:`MultiLabelLoss`.
+    """
+
+    def __init__(self, epsilon: float = 0.1, reading: str = 'code', **kwargs):
+        super().__init__(*F.label_smoothing_terms(epsilon, reading), **kwargs)
+
+
+@LOSSES.register_module()
+class WANLoss(MultiLabelLoss):
+    """Weak assume-negative loss (Cole et al., 2021): BCE with the negatives weighted down.
+
+    Args:
+        negative_weight: Weight of the negatives; by default 1 / (C - 1) for C classes, with which one positive weighs
+            as much as all other labels of the sample.
+        **kwargs: The arguments of :class:`MultiLabelLoss`.
+    """
+
+    leaves_out_unknown = True
+
+    def __init__(self, negative_weight: float | None = None, **kwargs):
+        super().__init__(**kwargs)
+        if negative_weight is not None and negative_weight < 0:
+            raise ValueError(f'negative_weight must be at least 0, got {negative_weight}')
+        self.negative_weight = negative_weight
+
+    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
+        return F.wan_loss(logits, target, self.negative_weight)
+
+
+@LOSSES.register_module()
+class FocalLoss(PairLoss):
+    """Focal loss, symmetric or asymmetric; FAN where unobserved labels are given as 0.
+
+    Args:
+        gamma: Focusing power of positives and negatives.
+        alpha: Weight of the positives, 1 - alpha that of the negatives, as detectors use it; None for neither.
+        gamma_positive: Focusing power of the positives where it differs from ``gamma``.
+        gamma_negative: Focusing power of the negatives where it differs from ``gamma``.
+        link: As in :class:`MultiLabelLoss`; ``'phi'`` reads probabilities through the map that undoes the bias of the
+            focusing (Cheng and Vasconcelos, Eq. 14). The sigmoid by default.
+        **kwargs: The other arguments of :class:`MultiLabelLoss`.
+
+    The focusing weights belong to the gradient, as in the original paper. MMDetection's loss of this name is the same
+    with ``alpha=0.25``.
+    """
+
+    def __init__(
+        self,
+        gamma: float = 2.0,
+        alpha: float | None = None,
+        gamma_positive: float | None = None,
+        gamma_negative: float | None = None,
+        link: Link | dict | str | None = None,
+        **kwargs,
+    ):
+        gamma_positive = gamma if gamma_positive is None else gamma_positive
+        gamma_negative = gamma if gamma_negative is None else gamma_negative
+        terms = F.focal_terms(gamma_positive, gamma_negative, alpha)
+        link = _phi(link, gamma_positive, gamma_negative, 0.0, None if alpha is None else 'alpha')
+        super().__init__(*terms, link=link, **kwargs)
 
 
 @LOSSES.register_module()
@@ -48,7 +126,8 @@ class AsymmetricLoss(PairLoss):
         gamma_negative: Focusing power of the negatives.
         margin: Probability shift; a negative below it costs nothing. 0 leaves it out.
         detach_weight: Whether the focusing weights are constants for the gradient.
-        **kwargs: ``reduction``, ``loss_weight`` and ``link`` of :class:`MultiLabelLoss`.
+        link: As in :class:`FocalLoss`.
+        **kwargs: The other arguments of :class:`MultiLabelLoss`.
 
     The authors train with ``reduction='sum'``.
     """
@@ -59,19 +138,74 @@ class AsymmetricLoss(PairLoss):
         gamma_negative: float = 4.0,
         margin: float = 0.05,
         detach_weight: bool = False,
+        link: Link | dict | str | None = None,
         **kwargs,
     ):
-        if gamma_positive < 0 or gamma_negative < 0:
-            raise ValueError(
-                f'gamma_positive and gamma_negative must be at least 0, got {gamma_positive} and {gamma_negative}'
-            )
-        if not 0 <= margin < 1:
-            raise ValueError(f'margin must be in [0, 1), got {margin}')
-        super().__init__(
-            positive=partial(F.asymmetric_positive, gamma=gamma_positive, detach_weight=detach_weight),
-            negative=partial(F.asymmetric_negative, gamma=gamma_negative, margin=margin, detach_weight=detach_weight),
-            **kwargs,
-        )
+        terms = F.asymmetric_terms(gamma_positive, gamma_negative, margin, detach_weight)
+        link = _phi(link, gamma_positive, gamma_negative, margin, 'detach_weight' if detach_weight else None)
+        super().__init__(*terms, link=link, **kwargs)
+
+
+def _phi(
+    link: Link | dict | str | None,
+    gamma_positive: float,
+    gamma_negative: float,
+    margin: float,
+    foreign: str | None = None,
+) -> Link | dict | None:
+    """The link that was given, where ``'phi'`` stands for the map of this loss; ``foreign`` is what it cannot undo."""
+    if not isinstance(link, str):
+        return link
+    if link != 'phi':
+        raise ValueError(f"link must be a link, its config, 'phi' or None, got {link!r}")
+    if foreign is not None:
+        raise ValueError(f"link='phi' undoes the bias of focusing, and cannot be had together with {foreign}")
+    return PhiLink(gamma_positive=gamma_positive, gamma_negative=gamma_negative, margin=margin)
+
+
+@LOSSES.register_module()
+class FocalMarginLoss(PairLoss):
+    """Focal margin for positives (Zhang et al., Eq. 11) with the focal loss for negatives.
+
+    Args:
+        margin: Shift of the positive logit; the paper recommends 0.5 to 1.
+        gamma: Focusing power.
+        **kwargs: The arguments of :class:`MultiLabelLoss`.
+
+    For the row of the paper's Table VI that pairs it with BCE, take :class:`PairLoss`. The authors train with
+    ``reduction='sum'``.
+    """
+
+    def __init__(self, margin: float = 1.0, gamma: float = 2.0, **kwargs):
+        super().__init__(*F.focal_margin_terms(margin, gamma), **kwargs)
+
+
+@LOSSES.register_module()
+class MSENegativeLoss(PairLoss):
+    """BCE for positives, squared error for negatives: MSE- in Zhang et al., Table VI.
+
+    The authors train with ``reduction='sum'``.
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(positive='bce', negative='mse', **kwargs)
+
+
+@LOSSES.register_module()
+class HillLoss(PairLoss):
+    """Hill loss for missing labels (Zhang et al., Eq. 5 and 11).
+
+    Args:
+        lamb: Where the negative gradient turns; 1.5 puts it at p = 0.5.
+        margin: Shift of the positive logit; the paper recommends 0.5 to 1.
+        gamma: Focusing power of the positive term.
+        **kwargs: The arguments of :class:`MultiLabelLoss`.
+
+    The authors train with ``reduction='sum'``.
+    """
+
+    def __init__(self, lamb: float = 1.5, margin: float = 1.0, gamma: float = 2.0, **kwargs):
+        super().__init__(*F.hill_terms(lamb, margin, gamma), **kwargs)
 
 
 @LOSSES.register_module()
@@ -87,7 +221,7 @@ class SPALoss(PairLoss):
         negative_scale: Divides the cost of the many negatives.
         negative_slope: Slope of the logit of negatives: how fast easy ones stop to cost.
         negative_shift: Shift of the logit of negatives.
-        **kwargs: ``reduction``, ``loss_weight`` and ``link`` of :class:`MultiLabelLoss`.
+        **kwargs: The arguments of :class:`MultiLabelLoss`.
 
     The defaults are the paper's for all its datasets. Its Eq. 21 averages over the labels of a sample, as
     ``reduction='mean'`` does.
@@ -103,12 +237,7 @@ class SPALoss(PairLoss):
         negative_shift: float = 1.0,
         **kwargs,
     ):
-        if min(positive_scale, positive_slope, negative_scale, negative_slope) <= 0:
-            raise ValueError(
-                'positive_scale, positive_slope, negative_scale and negative_slope must be above 0, got '
-                f'{positive_scale}, {positive_slope}, {negative_scale} and {negative_slope}'
-            )
-        link = SPALink(
+        parameters = dict(
             positive_scale=positive_scale,
             positive_slope=positive_slope,
             positive_shift=positive_shift,
@@ -116,8 +245,39 @@ class SPALoss(PairLoss):
             negative_slope=negative_slope,
             negative_shift=negative_shift,
         )
-        super().__init__(
-            positive=partial(F.spa_positive, scale=positive_scale, slope=positive_slope, shift=positive_shift),
-            negative=partial(F.spa_negative, scale=negative_scale, slope=negative_slope, shift=negative_shift),
-            **{'link': link, **kwargs},
+        super().__init__(*F.spa_terms(**parameters), own_link=SPALink(**parameters), **kwargs)
+
+
+@LOSSES.register_module()
+class LASLoss(MultiLabelLoss):
+    """Leveraged asymmetric loss for single positive labels (paper of LASD, Eq. 5).
+
+    Args:
+        negative_leverage: Weight of the unobserved labels; by default 1 / (C - n) for C classes and n expected
+            positives, the balance of Theorem 5.4 without pseudo-positives.
+        expected_positives: Positive labels of an image, on average.
+        gamma_positive: Focusing power of the positives.
+        gamma_negative: Focusing power of the unobserved labels.
+        **kwargs: The arguments of :class:`MultiLabelLoss`.
+    """
+
+    leaves_out_unknown = True
+
+    def __init__(
+        self,
+        negative_leverage: float | None = None,
+        expected_positives: float = 1.0,
+        gamma_positive: float = 0.0,
+        gamma_negative: float = 4.0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.negative_leverage = negative_leverage
+        self.expected_positives = expected_positives
+        self.gamma_positive = gamma_positive
+        self.gamma_negative = gamma_negative
+
+    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
+        return F.las_loss(
+            logits, target, self.negative_leverage, self.expected_positives, self.gamma_positive, self.gamma_negative
         )

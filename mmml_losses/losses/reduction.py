@@ -2,58 +2,80 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
+from functools import reduce
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 REDUCTIONS = ('none', 'mean', 'sum')
 
 
-def align_weight(weight: Tensor, target: Tensor, pointwise: bool) -> tuple[Tensor, Tensor]:
-    """Bring the weight to the shape of the values: (N, C) or (N, 1) for a pointwise loss, (N,) for the others.
+class Values(NamedTuple):
+    """Unreduced values of a loss that are averaged together.
 
-    A loss with one value a sample cannot weigh single labels. There a label of weight 0 becomes unknown, which takes
-    it out of every sum over labels, and the other weights of a row must agree.
-
-    Returns:
-        The weight, and the target to compute on.
+    Args:
+        values: One per label (N, C), or one per set of labels, such as (N,) or (C,).
+        count: By how many ``'mean'`` divides.
     """
+
+    values: Tensor
+    count: Tensor | int
+
+
+def weight_matrix(weight: Tensor, target: Tensor) -> Tensor:
+    """The caller's weight as (N, 1) or (N, C)."""
     samples, classes = target.shape
     if weight.shape == (samples,):
-        return (weight.unsqueeze(1) if pointwise else weight), target
+        return weight.unsqueeze(1)
     if weight.shape not in ((samples, classes), (samples * classes,)):
         raise ValueError(
             f'weight must be of shape ({samples},), ({samples}, {classes}) or ({samples * classes},), '
             f'got {tuple(weight.shape)}'
         )
-    weight = weight.reshape(samples, classes)
-    if pointwise:
-        return weight, target
+    return weight.reshape(samples, classes)
+
+
+def weigh_samples(weight: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights of whole samples, (N,), for a loss that compares the labels of a sample.
+
+    Such a loss cannot weigh single labels. A label of weight 0 becomes unknown, which takes it out of every sum over
+    labels, and the other weights of a row must agree.
+
+    Args:
+        weight: (N, 1) or (N, C).
+        target: (N, C).
+
+    Returns:
+        The weights, and the target to compute on.
+    """
+    if weight.size(1) == 1 and target.size(1) != 1:
+        return weight.squeeze(1), target
     if weight.numel() == 0:
-        return weight.new_ones(samples), target
+        return weight.new_ones(len(weight)), target
     row_weight = weight.amax(dim=1)
-    if not ((weight == row_weight.unsqueeze(1)) | (weight == 0)).all():
+    agree = ((weight == row_weight.unsqueeze(1)) | (weight == 0)).all()
+    if not torch.compiler.is_compiling() and not agree:
         raise ValueError('weight must be the same for all labels of a sample, or 0, in a loss that compares labels')
     return row_weight, target.masked_fill(weight == 0, -1)
 
 
-def reduce_values(
-    values: Tensor, counted: Tensor, weight: Tensor | None, reduction: str, avg_factor: float | Tensor | None
-) -> Tensor:
-    """Weigh and reduce.
+def reduce_values(parts: list[Values], reduction: str, avg_factor: float | Tensor | None) -> Tensor:
+    """Reduce, and add where a loss has several parts.
 
     Args:
-        values: The unreduced loss.
-        counted: Which values count for the mean, a mask of their shape.
-        weight: Factors that broadcast against the values.
+        parts: The weighted values.
         reduction: ``'none'``, ``'mean'`` or ``'sum'``.
         avg_factor: Divisor that replaces the count of the mean.
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f'reduction_override must be one of {REDUCTIONS}, got {reduction!r}')
-    if weight is not None:
-        values = values * weight
     if reduction == 'none':
-        return values
+        if len(parts) != 1:
+            raise ValueError(f"reduction 'none' is not defined for a sum of {len(parts)} ways, whose shapes differ")
+        return parts[0].values
     if reduction == 'sum':
         if avg_factor is not None:
             raise ValueError(
@@ -61,13 +83,25 @@ def reduce_values(
                 "mmml_losses.MultiLabelHead, or reduction='mean' with loss_weight, where the mean is the sum divided "
                 'by the batch size'
             )
-        return values.sum()
+        return _add(part.values.sum() for part in parts)
     if avg_factor is None:
-        return values.sum() / counted.sum().clamp(min=1)
+        return _add(part.values.sum() / _at_least_one(part.count) for part in parts)
+    return _add(part.values.sum() for part in parts) / _divisor(avg_factor)
+
+
+def _add(values: Iterable[Tensor]) -> Tensor:
+    return reduce(operator.add, values)  # the builtin would start with 0, one more step of the graph
+
+
+def _at_least_one(count: Tensor | int) -> Tensor | int:
+    return count.clamp(min=1) if isinstance(count, Tensor) else max(count, 1)
+
+
+def _divisor(avg_factor: float | Tensor) -> float | Tensor:
     # Detectors send avg_factor=0 for a batch without positives: 0 / 0 must stay 0. The bound is MMDetection's.
     smallest = torch.finfo(torch.float32).eps
     if isinstance(avg_factor, Tensor):
-        return values.sum() / avg_factor.reshape(()).clamp(min=smallest)
+        return avg_factor.reshape(()).clamp(min=smallest)
     if avg_factor < 0:
         raise ValueError(f'avg_factor must be at least 0, got {avg_factor}')
-    return values.sum() / max(avg_factor, smallest)
+    return max(avg_factor, smallest)

@@ -20,7 +20,7 @@ class SumLoss(MultiLabelLoss):
         losses: Parts by name, each a loss or its config. The names appear in the training log; they must not contain
             ``'loss'``, because MMEngine adds every logged value of such a name to the total.
         loss_weight: Factor of the whole sum.
-        link: Replaces the link of the first pointwise part.
+        link: Replaces the link of the first pointwise part, or scales it (:class:`TemperatureLink`).
 
     Example:
         >>> SumLoss(losses=dict(spa=dict(type='SPALoss'), lpr=dict(type='LabelPairRegularizer', loss_weight=0.5)))
@@ -40,7 +40,7 @@ class SumLoss(MultiLabelLoss):
             raise ValueError('losses must name at least one part, got none')
         first = next((part for part in parts.values() if part.pointwise), None)
         super().__init__(
-            loss_weight=loss_weight, link=first.link if link is None and first else link, use_sigmoid=use_sigmoid
+            loss_weight=loss_weight, link=link, own_link=first.link if first else None, use_sigmoid=use_sigmoid
         )
         # A sum of regularisers alone is one, too: in a sum with a loss it reads through the link of that loss.
         self.pointwise = first is not None

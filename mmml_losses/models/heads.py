@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import wraps
 
 import torch
-from mmengine.logging import MessageHub
 from mmpretrain.models.heads import MultiLabelClsHead
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from mmpretrain.structures import DataSample
 from torch import Tensor, nn
 
 from ..losses import MultiLabelLoss, SumLoss
+from ..losses.context import runner_info
 from ..registry import MODELS
 
 
@@ -68,7 +68,7 @@ class MultiLabelHead(MultiLabelClsHead):
                     'use a loss of mmml_losses, or a dataset without them'
                 )
             return {'loss': self.loss_module(cls_score, target, avg_factor=len(cls_score), **kwargs)}
-        kwargs.update(epoch=current_epoch(), sample_idx=stack_sample_indices(data_samples))
+        kwargs.update(epoch=runner_info('epoch'), sample_idx=stack_sample_indices(data_samples))
         if isinstance(self.loss_module, SumLoss):
             parts = self.loss_module.parts(cls_score, target, **kwargs)
             return {'loss': sum(parts.values()), **{name: part.detach() for name, part in parts.items()}}
@@ -76,27 +76,26 @@ class MultiLabelHead(MultiLabelClsHead):
 
 
 def stack_targets(data_samples: list[DataSample], num_classes: int) -> Tensor:
-    """Targets (N, C) from the scores of the samples where they have them, and otherwise from their label indices."""
-    if 'gt_score' in data_samples[0]:
-        return torch.stack([sample.gt_score.float() for sample in data_samples])
-    target = data_samples[0].gt_label.new_zeros(len(data_samples), num_classes, dtype=torch.float32)
-    for row, sample in zip(target, data_samples, strict=True):
-        labels = sample.gt_label
-        if labels.numel() and not (labels.min() >= 0 and labels.max() < num_classes):
-            raise ValueError(f'gt_label must be class indices from 0 to {num_classes - 1}, got {labels.tolist()}')
-        row[labels] = 1
-    return target
+    """Targets (N, C): of each sample its scores where it has them, and otherwise its label indices."""
+    rows = [
+        sample.gt_score.float() if 'gt_score' in sample else _row_of_labels(sample.gt_label, num_classes)
+        for sample in data_samples
+    ]
+    return torch.stack(rows)
+
+
+def _row_of_labels(labels: Tensor, num_classes: int) -> Tensor:
+    if labels.numel() and not (labels.min() >= 0 and labels.max() < num_classes):
+        raise ValueError(f'gt_label must be class indices from 0 to {num_classes - 1}, got {labels.tolist()}')
+    row = labels.new_zeros(num_classes, dtype=torch.float32)
+    row[labels] = 1
+    return row
 
 
 def stack_sample_indices(data_samples: list[DataSample]) -> Tensor | None:
     """Positions of the samples in their dataset, or None where the pipeline does not pack them."""
     indices = [sample.get('sample_idx') for sample in data_samples]
     return None if None in indices else torch.as_tensor(indices)
-
-
-def current_epoch() -> int | None:
-    """The epoch of the running Runner, counted from 0, or None outside one."""
-    return MessageHub.get_current_instance().get_info('epoch', None)
 
 
 def _ask_the_loss(get_predictions):

@@ -1,0 +1,208 @@
+"""Where a loss has its class frequencies from: a list, a json file, the training set or a checkpoint."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Sequence
+from numbers import Real
+from pathlib import Path
+
+import torch
+from mmengine.logging import print_log
+from torch import Tensor, nn
+
+THREE_WAYS = (
+    'give class_frequencies as a list (with num_samples), as a json file '
+    '({"class_frequencies": [...], "num_samples": ...}), or add dict(type=\'mmml_losses.TrainingSetHook\') to '
+    'custom_hooks, which counts them in the training set'
+)
+
+
+class ClassFrequencies(nn.Module):
+    """In how many training images each class appears, and how many images there are.
+
+    Both are buffers: a checkpoint carries them, so that a model that is only tested needs neither list nor hook. What
+    the config or the training set says wins over a checkpoint, because fine-tuning changes the training set; a warning
+    says when the two differ. Half precision does not reach the counts.
+
+    Args:
+        class_frequencies: A list of counts; the path of a json file with such a list, or with
+            ``{"class_frequencies": [...], "num_samples": ...}``; or None to have them counted in the training set
+            (:meth:`count`) or loaded from a checkpoint.
+        num_samples: Training images; not needed where the file has them.
+        needs_num_samples: Whether the number of images must be known, too.
+    """
+
+    def __init__(
+        self,
+        class_frequencies: Sequence[float] | str | Path | None = None,
+        num_samples: float | None = None,
+        needs_num_samples: bool = True,
+    ):
+        super().__init__()
+        self.register_buffer('counts', torch.zeros(0))
+        self.register_buffer('num_samples', torch.zeros(()))  # 0 while it is not known
+        self.needs_num_samples = needs_num_samples
+        self.source: str | None = None
+        """``'config'``, ``'training set'``, ``'checkpoint'``, or None while they are not known."""
+        if class_frequencies is None:
+            if num_samples is not None:
+                raise ValueError(f'num_samples must come with class_frequencies, got {num_samples} alone')
+            return
+        if isinstance(class_frequencies, (str, Path)):
+            class_frequencies, num_samples = read_class_frequencies(class_frequencies, num_samples)
+        if num_samples is None and needs_num_samples:
+            raise ValueError('num_samples, the number of training images, must come with class_frequencies, got None')
+        self._set(class_frequencies, num_samples, source='config')
+
+    @property
+    def known(self) -> bool:
+        """Whether the counts are there, wherever they came from."""
+        return self.counts.numel() > 0
+
+    @property
+    def wants_training_labels(self) -> bool:
+        """Whether they shall be counted in the training set and were not yet.
+
+        Those of a checkpoint serve where nobody counts, but may be those of another training set.
+        """
+        return self.source in (None, 'checkpoint')
+
+    def count(self, labels: Tensor) -> None:
+        """Count them in the labels of the training set.
+
+        Args:
+            labels: (M, C), with 1 positive, 0 negative, -1 unknown, or soft: a soft label counts by its share.
+        """
+        if labels.dim() != 2:
+            raise ValueError(f'labels must be of shape (M, C), got {tuple(labels.shape)}')
+        before = self._state() if self.source == 'checkpoint' else None
+        counts = labels.clamp(min=0).sum(dim=0, dtype=torch.float64)
+        self._set(counts, len(labels), source='training set')
+        if before is not None:
+            self._warn_if_other(*before)
+
+    def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """The counts (C,) and the number of images, in the dtype and on the device of the logits (N, C)."""
+        if not self.known:
+            raise ValueError(f'class frequencies are not known yet: {THREE_WAYS}')
+        if self.counts.numel() != logits.size(1):
+            raise ValueError(
+                f'class_frequencies must have one count for each of the {logits.size(1)} classes of cls_score, '
+                f'got {self.counts.numel()} (from the {self.source})'
+            )
+        return self.counts.to(logits), self.num_samples.to(logits)
+
+    def extra_repr(self) -> str:
+        if not self.known:
+            return 'not known yet'
+        images = f'{self.num_samples.item():g} images' if self.num_samples else 'unknown number of images'
+        return f'{self.counts.numel()} classes, {images}, from the {self.source}'
+
+    def _state(self) -> tuple[Tensor, Tensor]:
+        return self.counts, self.num_samples
+
+    def _set(self, counts: Sequence[float] | Tensor, num_samples: float | None, source: str) -> None:
+        counts, num_samples = check_class_frequencies(counts, num_samples)
+        # New tensors: those before may have another length, and in EMA or DDP somebody else may hold them.
+        self.counts = counts.to(self.counts)
+        self.num_samples = self.num_samples.new_tensor(num_samples or 0)
+        self.source = source
+
+    def _warn_if_other(self, counts: Tensor, num_samples: Tensor) -> None:
+        """Say it when a checkpoint has other figures than the ones in use."""
+        same = counts.shape == self.counts.shape and bool((counts.to(self.counts) == self.counts).all())
+        if same and (num_samples == 0 or self.num_samples == 0 or num_samples.to(self.num_samples) == self.num_samples):
+            return
+        print_log(
+            f'The class frequencies of the {self.source} are used; the checkpoint was trained with others '
+            f'({counts.numel()} classes, {num_samples.item():g} images).',
+            logger='current',
+            level=logging.WARNING,
+        )
+
+    def _apply(self, *args, **kwargs) -> nn.Module:
+        # Counts above 65504 are infinite in float16, and bfloat16 rounds them: follow the device alone.
+        exact = self._state()
+        super()._apply(*args, **kwargs)
+        self.counts, self.num_samples = (
+            after if after.dtype == before.dtype else before.to(after.device)
+            for before, after in zip(exact, self._state(), strict=True)
+        )
+        return self
+
+    def _load_from_state_dict(
+        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+    ) -> None:
+        """Take counts of any length, where the config and the training set have none."""
+        keys = [f'{prefix}counts', f'{prefix}num_samples']
+        if not all(key in state_dict for key in keys):
+            if strict and not self.known:
+                missing_keys.extend(key for key in keys if key not in state_dict)
+            return
+        counts, num_samples = (state_dict[key] for key in keys)
+        if not counts.numel():
+            return
+        if self.source in (None, 'checkpoint'):
+            self.counts = counts.detach().to(self.counts, copy=True)
+            self.num_samples = num_samples.detach().to(self.num_samples, copy=True)
+            self.source = 'checkpoint'
+        else:
+            self._warn_if_other(counts, num_samples)
+
+
+def read_class_frequencies(path: str | Path, num_samples: float | None = None) -> tuple[list[float], float | None]:
+    """Counts and number of images from a json file.
+
+    Args:
+        path: A file with a list of counts, or with ``{"class_frequencies": [...], "num_samples": ...}``.
+        num_samples: The number of images where the file does not have it.
+    """
+    file = Path(path).expanduser()
+    try:
+        content = json.loads(file.read_text(encoding='utf-8'))
+    except OSError as error:
+        raise ValueError(f'class_frequencies must be a readable file, got {str(path)!r}: {error.strerror}') from None
+    except ValueError as error:
+        raise ValueError(f'class_frequencies must be a json file, got {str(path)!r}: {error}') from None
+    if isinstance(content, list):
+        return content, num_samples
+    if not isinstance(content, dict) or 'class_frequencies' not in content:
+        raise ValueError(
+            f'class_frequencies must be a json file with a list or with the key "class_frequencies", got {str(path)!r}'
+        )
+    in_file = content.get('num_samples')
+    if None not in (in_file, num_samples) and in_file != num_samples:
+        raise ValueError(f'num_samples must be that of {str(path)!r}, {in_file}, or left out, got {num_samples}')
+    return content['class_frequencies'], num_samples if in_file is None else in_file
+
+
+def check_class_frequencies(counts: Sequence[float] | Tensor, num_samples: float | None) -> tuple[Tensor, float | None]:
+    """Refuse what cannot be counts of images, and return the counts as a tensor (C,)."""
+    try:
+        counts = torch.as_tensor(counts, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f'class_frequencies must be a list of numbers: {error}') from None
+    if counts.dim() != 1 or not counts.numel():
+        raise ValueError(f'class_frequencies must be one number per class, got the shape {tuple(counts.shape)}')
+    bad = (~((counts >= 0) & counts.isfinite())).nonzero()
+    if len(bad):
+        number = bad[0].item()
+        raise ValueError(
+            f'class_frequencies must be counts of at least 0, got {counts[number].item():g} for class {number}'
+        )
+    if not counts.any():
+        raise ValueError(f'class_frequencies must not all be 0, as for these {len(counts)} classes')
+    if num_samples is None:
+        return counts, None
+    if not isinstance(num_samples, Real) or not 0 < num_samples < math.inf:
+        raise ValueError(f'num_samples must be a number above 0, got {num_samples!r}')
+    if counts.amax() > num_samples:
+        number = counts.argmax().item()
+        raise ValueError(
+            f'class_frequencies must be at most num_samples, {num_samples:g}: they count images that have the class, '
+            f'got {counts[number].item():g} for class {number}'
+        )
+    return counts, num_samples

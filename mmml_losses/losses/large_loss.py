@@ -1,0 +1,169 @@
+"""Large loss: unobserved labels of large loss are rejected, or taken as positive (Kim et al., 2022)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .. import functional as F
+from ..functional.pair import Term
+from ..registry import LOSSES
+from .context import require_sample_idx, resolve_epoch
+from .memory import SampleMemory
+from .pointwise import PairLoss
+
+
+@LOSSES.register_module()
+class LargeLossRejection(PairLoss):
+    """Large loss rejection, LL-R: in every batch the largest losses of unobserved labels count as 0.
+
+    How many they are grows from epoch to epoch (see :mod:`mmml_losses.functional.large_loss`); the first epoch is
+    plain training. ``'mean'`` counts the rejected labels, as the authors' code does.
+
+    Args:
+        relative_increase: By how much the share of rejected labels grows each epoch, relative to all labels of the
+            batch: 0.002 for 0.2 per cent.
+        clean_rate: Fixes the share of labels that is kept instead, whatever the epoch.
+        positive: The term of positive labels, as in :class:`PairLoss`.
+        negative: The term of unobserved labels, by which they also compete.
+        **kwargs: The arguments of :class:`MultiLabelLoss`.
+    """
+
+    def __init__(
+        self,
+        relative_increase: float = 0.002,
+        clean_rate: float | None = None,
+        positive: Term | str | dict = 'bce',
+        negative: Term | str | dict = 'bce',
+        **kwargs,
+    ):
+        _check_rates(relative_increase, clean_rate)
+        super().__init__(positive=positive, negative=negative, **kwargs)
+        self.relative_increase = relative_increase
+        self.clean_rate = clean_rate
+
+    def rejected(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
+        """Which labels of a batch are left out, a boolean (N, C).
+
+        Args:
+            logits: (N, C).
+            target: (N, C).
+            epoch: Counted from 0; by default that of the running Runner.
+            **kwargs: Ignored.
+        """
+        clean_rate = self.clean_rate
+        if clean_rate is None:
+            clean_rate = F.clean_rate_of(resolve_epoch(epoch, type(self).__name__), self.relative_increase)
+        return F.large_losses(logits, target, 1 - clean_rate, self.negative)
+
+    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
+        kept = target.masked_fill(self.rejected(logits, target, **kwargs), -1)
+        return F.pair_loss(logits, kept, self.positive, self.negative)
+
+
+@LOSSES.register_module()
+class LargeLossCorrection(PairLoss):
+    """Large loss correction, LL-Ct and LL-Cp: in every batch the unobserved labels of the largest loss turn positive.
+
+    The temporary correction holds for the batch, and the number of corrected labels grows from epoch to epoch. The
+    permanent one remembers: every batch after the first epoch corrects a constant number, for good. It needs
+    ``sample_idx``, takes a byte of memory for each label of the training set, and saves it in the checkpoint. In
+    evaluation mode it reads its memory and does not write.
+
+    Args:
+        relative_increase: By how much the share of corrected labels grows, relative to all labels of the batch: each
+            epoch, or each batch of a permanent correction.
+        permanent: Whether corrections stay (LL-Cp) or not (LL-Ct).
+        clean_rate: Fixes the share of labels that is kept instead, whatever the epoch. A permanent correction only
+            looks at whether it is below 1.
+        positive: The term of positive and of corrected labels, as in :class:`PairLoss`.
+        negative: The term of unobserved labels, by which they also compete.
+        **kwargs: The arguments of :class:`MultiLabelLoss`.
+    """
+
+    def __init__(
+        self,
+        relative_increase: float = 0.002,
+        permanent: bool = False,
+        clean_rate: float | None = None,
+        positive: Term | str | dict = 'bce',
+        negative: Term | str | dict = 'bce',
+        **kwargs,
+    ):
+        _check_rates(relative_increase, clean_rate)
+        super().__init__(positive=positive, negative=negative, **kwargs)
+        self.relative_increase = relative_increase
+        self.clean_rate = clean_rate
+        self.memory = SampleMemory(type(self).__name__, torch.uint8) if permanent else None
+
+    @property
+    def remembers_samples(self) -> bool:
+        """Whether the loss keeps something for every sample, so that processes must share it."""
+        return self.memory is not None
+
+    def synchronize(self) -> None:
+        if self.memory is not None:
+            self.memory.synchronize()
+
+    def corrected_targets(
+        self,
+        logits: Tensor,
+        target: Tensor,
+        epoch: int | None = None,
+        sample_idx: Tensor | None = None,
+        **kwargs,
+    ) -> Tensor:
+        """The targets as the loss believes them: 1 where an unobserved label is corrected.
+
+        A permanent correction tells what it remembers, and does not compare losses.
+
+        Args:
+            logits: (N, C).
+            target: (N, C).
+            epoch: Counted from 0; by default that of the running Runner.
+            sample_idx: (N,), for a permanent correction.
+            **kwargs: Ignored.
+        """
+        if self.memory is not None:
+            sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
+            self.memory.visit(sample_idx, target, remember=False)
+            return self._remembered(target, sample_idx)
+        return target.masked_fill(F.large_losses(logits, target, 1 - self._clean_rate(epoch), self.negative), 1)
+
+    def values(
+        self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs
+    ) -> Tensor:
+        if self.memory is None:
+            believed = self.corrected_targets(logits, target, epoch)
+        else:
+            believed = self._correct_for_good(logits, target, epoch, sample_idx)
+        return F.pair_loss(logits, believed, self.positive, self.negative)
+
+    def _correct_for_good(self, logits: Tensor, target: Tensor, epoch: int | None, sample_idx: Tensor | None) -> Tensor:
+        sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
+        if self.clean_rate is None:
+            epoch = resolve_epoch(epoch, type(self).__name__)
+        self.memory.visit(sample_idx, target, epoch, remember=self.training)
+        believed = self._remembered(target, sample_idx)
+        if self._clean_rate(epoch) < 1:
+            anew = F.large_losses(logits, believed, self.relative_increase, self.negative)
+            believed = believed.masked_fill(anew, 1)
+            if self.training:
+                self.memory.write(sample_idx, anew)
+        return believed
+
+    def _remembered(self, target: Tensor, sample_idx: Tensor) -> Tensor:
+        corrected = self.memory.read(sample_idx).to(target.device) > 0
+        return target.masked_fill(corrected & (target == 0), 1)
+
+    def _clean_rate(self, epoch: int | None) -> float:
+        if self.clean_rate is not None:
+            return self.clean_rate
+        return F.clean_rate_of(resolve_epoch(epoch, type(self).__name__), self.relative_increase)
+
+
+def _check_rates(relative_increase: float, clean_rate: float | None) -> None:
+    if not 0 <= relative_increase <= 1:
+        raise ValueError(f'relative_increase must be in [0, 1], got {relative_increase}')
+    if clean_rate is not None and not 0 <= clean_rate <= 1:
+        raise ValueError(f'clean_rate must be None or in [0, 1], got {clean_rate}')

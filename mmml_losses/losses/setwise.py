@@ -1,0 +1,224 @@
+"""Losses that compare positive labels with negative ones along a way through the logit matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from .. import functional as F
+from ..functional.sets import SetValues, count_sets
+from ..registry import LOSSES
+from .base import MultiLabelLoss
+from .reduction import Values, weigh_samples
+
+
+class SetwiseLoss(MultiLabelLoss):
+    """Any comparison of positives with negatives, in any way.
+
+    Args:
+        compare: A loss of :mod:`mmml_losses.functional.setwise`, with its own arguments bound.
+        way: ``'sample'`` compares the labels of a sample, ``'class'`` the samples of a class, ``'both'`` does the one
+            and the other, ``'joint'`` compares all labels of all samples.
+        bucket_size: How many consecutive samples of the batch are compared with each other along ``'class'`` and
+            ``'joint'``; None for all. The rest of the batch, if any, is one more bucket.
+        **kwargs: ``reduction``, ``loss_weight`` and ``link`` of :class:`MultiLabelLoss`.
+
+    ``reduction='mean'`` is over the sets, all classes of all buckets alike, that have a known label (for two-way and
+    softmax: a positive one); in ``'both'`` ways the two means are added. ``'none'`` gives the shapes of
+    :meth:`mmml_losses.functional.sets.Sets.split` and is not defined for ``'both'``.
+
+    ``weight`` says how often a sample counts: it is a factor of the sample's loss in its row, and along the classes a
+    sample of weight 2 is the same as two. All labels of a sample have one weight, or 0, which makes them unknown.
+    """
+
+    pointwise = False
+    soft_targets = False
+    needs_positive = False
+    """Whether the mean is over the sets with a positive only."""
+
+    def __init__(self, compare: Callable[..., SetValues], way: str, bucket_size: int | None = None, **kwargs):
+        super().__init__(**kwargs)
+        self.way = way
+        self.bucket_size = bucket_size
+        self.compare = partial(compare, way=way, bucket_size=bucket_size)
+        # The function itself refuses bad arguments: let it do so now and not in the first iteration.
+        self.compare(torch.zeros(1, 1), torch.zeros(1, 1))
+
+    def parts_of(self, logits: Tensor, target: Tensor, weight: Tensor | None, **kwargs) -> list[Values]:
+        if weight is not None:
+            weight, target = weigh_samples(weight, target)
+            if self.check_inputs and not torch.compiler.is_compiling() and (weight < 0).any():
+                raise ValueError(f'weight must be at least 0 in a loss that compares labels, got {weight.min().item()}')
+        values = self.compare(logits, target, weight=weight)
+        counts = count_sets(target, self.way, self.bucket_size, weight, self.needs_positive)
+        return [Values(*part) for part in zip(values if self.way == 'both' else (values,), counts, strict=True)]
+
+
+@LOSSES.register_module()
+class LSEPLoss(SetwiseLoss):
+    """LSEP (Li et al., 2017); with ``way='class'`` the C-LSEP of Lin et al.
+
+    Args:
+        way: See :class:`SetwiseLoss`.
+        gamma: Scale of the differences between logits; Lin et al. use 5 for C-LSEP.
+        logit_bias: Margin by which positives are to exceed negatives.
+        **kwargs: ``bucket_size`` of :class:`SetwiseLoss` and ``reduction``, ``loss_weight`` and ``link`` of
+            :class:`MultiLabelLoss`.
+
+    Lin et al. add up the samples or classes, ``reduction='sum'``.
+    """
+
+    def __init__(self, way: str = 'sample', gamma: float = 1.0, logit_bias: float = 0.0, **kwargs):
+        super().__init__(partial(F.lsep_loss, gamma=gamma, logit_bias=logit_bias), way, **kwargs)
+
+
+@LOSSES.register_module()
+class ZLPRLoss(SetwiseLoss):
+    """ZLPR (Su et al., 2022): positives and negatives compared with zero; with ``way='class'`` C-ZLPR.
+
+    Args:
+        way: See :class:`SetwiseLoss`.
+        logit_bias: Distance from zero that either side is to keep.
+        **kwargs: As in :class:`LSEPLoss`.
+    """
+
+    def __init__(self, way: str = 'sample', logit_bias: float = 0.0, **kwargs):
+        super().__init__(partial(F.zlpr_loss, logit_bias=logit_bias), way, **kwargs)
+
+
+@LOSSES.register_module()
+class TwoWayLoss(SetwiseLoss):
+    """Two-way multi-label loss (Kobayashi, Eq. 17): hardest positive against hardest negative, of samples and classes.
+
+    Args:
+        way: See :class:`SetwiseLoss`.
+        positive_temperature: A larger one enlarges the margin between positives and negatives.
+        negative_temperature: The same for the negatives, which are many: 1 is margin enough.
+        logit_bias: Margin that does not adapt to the logits.
+        **kwargs: As in :class:`LSEPLoss`. The paper's buckets are of 128 samples.
+    """
+
+    needs_positive = True
+
+    def __init__(
+        self,
+        way: str = 'both',
+        positive_temperature: float = 4.0,
+        negative_temperature: float = 1.0,
+        logit_bias: float = 0.0,
+        **kwargs,
+    ):
+        compare = partial(
+            F.two_way_loss,
+            positive_temperature=positive_temperature,
+            negative_temperature=negative_temperature,
+            logit_bias=logit_bias,
+        )
+        super().__init__(compare, way, **kwargs)
+
+
+@LOSSES.register_module()
+class SoftmaxLoss(SetwiseLoss):
+    """Softmax cross-entropy with the labels of a sample or class normalised to sum 1 (Kobayashi, Eq. 18).
+
+    Args:
+        way: See :class:`SetwiseLoss`.
+        temperature: Divides the logits.
+        logit_bias: Margin that is added to the logits of the negatives.
+        **kwargs: As in :class:`LSEPLoss`.
+    """
+
+    needs_positive = True
+
+    def __init__(self, way: str = 'sample', temperature: float = 1.0, logit_bias: float = 0.0, **kwargs):
+        super().__init__(partial(F.softmax_loss, temperature=temperature, logit_bias=logit_bias), way, **kwargs)
+
+
+@LOSSES.register_module()
+class MultiSimilarityLoss(SetwiseLoss):
+    """Multi-similarity loss of logits (Kobayashi, Eq. 20 and Table 4a): ZLPR with temperatures.
+
+    Args:
+        way: See :class:`SetwiseLoss`.
+        positive_temperature: A larger one enlarges the distance of the positives from zero.
+        negative_temperature: The same for the negatives.
+        logit_bias: Distance from zero that either side is to keep.
+        **kwargs: As in :class:`LSEPLoss`.
+    """
+
+    def __init__(
+        self,
+        way: str = 'sample',
+        positive_temperature: float = 1.0,
+        negative_temperature: float = 1.0,
+        logit_bias: float = 0.0,
+        **kwargs,
+    ):
+        compare = partial(
+            F.multi_similarity_loss,
+            positive_temperature=positive_temperature,
+            negative_temperature=negative_temperature,
+            logit_bias=logit_bias,
+        )
+        super().__init__(compare, way, **kwargs)
+
+
+@LOSSES.register_module()
+class CircleLoss(SetwiseLoss):
+    """Circle loss (Sun et al., 2020) of logits: every label learns at the pace of its distance from the optimum.
+
+    Args:
+        way: See :class:`SetwiseLoss`.
+        gamma: Scale of the similarities.
+        margin: Positives are to have a similarity above 1 - margin, negatives below margin.
+        similarity: How a logit reads as a similarity, ``'sigmoid'`` or ``'logit'``; see
+            :func:`mmml_losses.functional.circle_loss`.
+        **kwargs: As in :class:`LSEPLoss`.
+    """
+
+    def __init__(
+        self,
+        way: str = 'sample',
+        gamma: float = 80.0,
+        margin: float = 0.4,
+        similarity: str = 'sigmoid',
+        **kwargs,
+    ):
+        super().__init__(partial(F.circle_loss, gamma=gamma, margin=margin, similarity=similarity), way, **kwargs)
+
+
+@LOSSES.register_module()
+class DRLoss(SetwiseLoss):
+    """Distributionally robust loss (Lin et al., Eq. 8): C-LSEP with a gradient constraint.
+
+    Args:
+        way: See :class:`SetwiseLoss`.
+        pair_scale: Scale of the differences between logits, the paper's gamma 1.
+        constraint_scale: Scale of the constrained logits, gamma 2: 7 for VOC-LT, 10 for COCO-LT.
+        constraint: ``'negative'`` (NGC), ``'positive'`` (PGC), ``'both'`` (GC) or None, which is C-LSEP.
+        logit_bias: Margin by which positives are to exceed negatives.
+        **kwargs: As in :class:`LSEPLoss`.
+
+    The paper adds up the classes, ``reduction='sum'``.
+    """
+
+    def __init__(
+        self,
+        way: str = 'class',
+        pair_scale: float = 5.0,
+        constraint_scale: float = 7.0,
+        constraint: str | None = 'negative',
+        logit_bias: float = 0.0,
+        **kwargs,
+    ):
+        compare = partial(
+            F.dr_loss,
+            pair_scale=pair_scale,
+            constraint_scale=constraint_scale,
+            constraint=constraint,
+            logit_bias=logit_bias,
+        )
+        super().__init__(compare, way, **kwargs)

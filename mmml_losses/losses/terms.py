@@ -1,0 +1,66 @@
+"""Partial losses by name, so that a config can pair any positive term with any negative one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+
+from .. import functional as F
+from ..functional.pair import Term
+
+POSITIVE_TERMS: dict[str, Callable] = {
+    'bce': F.bce_positive,
+    'focal': partial(F.asymmetric_positive, gamma=2.0),
+    'asymmetric': F.asymmetric_positive,
+    'focal_margin': F.focal_margin_positive,
+    'spa': F.spa_positive,
+}
+NEGATIVE_TERMS: dict[str, Callable] = {
+    'bce': F.bce_negative,
+    'focal': partial(F.asymmetric_negative, gamma=2.0, margin=0.0),
+    'asymmetric': F.asymmetric_negative,
+    'mse': F.mse_negative,
+    'hill': F.hill_negative,
+    'spa': F.spa_negative,
+    'entropy': F.entropy_negative,
+}
+
+
+def build_positive(term: Term | str | dict) -> Term:
+    """A positive term from a function, a name of :data:`POSITIVE_TERMS`, or ``dict(type=name, weight=..., ...)``."""
+    return _build(term, POSITIVE_TERMS, 'positive')
+
+
+def build_negative(term: Term | str | dict) -> Term:
+    """A negative term, as :func:`build_positive` of :data:`NEGATIVE_TERMS`."""
+    return _build(term, NEGATIVE_TERMS, 'negative')
+
+
+def _build(term: Term | str | dict, known: dict[str, Callable], argument: str) -> Term:
+    if isinstance(term, str):
+        term = dict(type=term)
+    if not isinstance(term, dict):
+        if not callable(term):
+            raise TypeError(f'{argument} must be a function, a name or a dict with a type, got {term!r}')
+        return term
+    settings = dict(term)
+    name, weight = settings.pop('type', None), settings.pop('weight', None)
+    if name not in known:
+        raise ValueError(f'{argument} must be one of {", ".join(known)}, got {name!r}')
+    function = known[name]
+    allowed = [parameter for parameter in inspect.signature(function).parameters if parameter != 'logits']
+    for setting in settings:
+        if setting not in allowed:
+            raise ValueError(f'{argument} term {name!r} takes {", ".join(["weight", *allowed])}, got {setting!r}')
+    built = partial(function, **settings) if settings else function
+    return built if weight is None else partial(F.scaled, term=built, factor=weight)
+
+
+def margin_of(term: Term) -> float:
+    """By how much a positive term shifts the logit; 0 for all but focal margin."""
+    if not isinstance(term, partial):
+        return inspect.signature(term).parameters['margin'].default if term is F.focal_margin_positive else 0.0
+    if term.func is F.scaled:
+        return margin_of(term.keywords['term'])
+    return term.keywords.get('margin', margin_of(term.func)) if term.func is F.focal_margin_positive else 0.0
