@@ -11,7 +11,7 @@ default_hooks = dict(
     sampler_seed=dict(type='DistSamplerSeedHook'),
     visualization=dict(type='VisualizationHook', enable=False),
 )
-custom_hooks = [dict(type='mmml_losses.EpochSeedHook')]
+custom_hooks = [dict(type='mmml_losses.EpochSeedHook'), dict(type='mmml_losses.TrainingSetHook')]
 
 env_cfg = dict(
     cudnn_benchmark=False,

@@ -16,7 +16,7 @@ from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 
 from ..compat import CheckpointError, check_checkpoint
-from ..datasets import MissingDataError
+from ..datasets import AnnotationError, MissingDataError
 from ..losses.provenance import warn_of_other_loss
 from ..registry import UnknownNameError
 from .data_check import DATALOADERS
@@ -31,7 +31,7 @@ def exit_clearly(main: Callable[[], None]) -> None:
         if torch.distributed.is_initialized():
             leave_together()
     # FileExistsError: DigitScenes refuses a folder that was made with other settings.
-    except (UsageError, UnknownNameError, CheckpointError, MissingDataError, FileExistsError) as error:
+    except (UsageError, UnknownNameError, CheckpointError, MissingDataError, AnnotationError, FileExistsError) as error:
         sys.exit(str(error))
 
 

@@ -1,0 +1,128 @@
+"""Calibrate a trained classifier: ``python tools/calibrate.py CONFIG CHECKPOINT``.
+
+Fits temperature, Platt or vector scaling to the validation set, and writes a checkpoint and a config that read
+calibrated probabilities. The model itself stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mmengine.config import Config
+from mmengine.dist import is_main_process
+from mmengine.model import is_model_wrapper
+
+from mmml_losses.engine import launch
+from mmml_losses.engine.calibration import (
+    METHODS,
+    Calibration,
+    collect_logits,
+    find_loss_place,
+    fit_link,
+    write_calibrated,
+)
+from mmml_losses.engine.data_check import require_data
+from mmml_losses.engine.errors import UsageError
+from mmml_losses.engine.loss_swap import find_loss, replace_loss
+
+LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description='Fit the probabilities of a trained classifier to labelled data')
+    parser.add_argument('config', help='config file')
+    parser.add_argument('checkpoint', help='checkpoint file')
+    parser.add_argument(
+        '--method',
+        choices=list(METHODS),
+        default='temperature',
+        help='what is fitted: one temperature (default), one scale and bias (platt), or one of each for every class '
+        '(vector)',
+    )
+    parser.add_argument(
+        '--dataloader', choices=['val', 'test'], default='val', help='whose data to fit: val_dataloader by default'
+    )
+    parser.add_argument(
+        '--out',
+        metavar='FILE',
+        help='checkpoint to write, ending in .pth; its config has the same name and ends in .py. By default '
+        'CHECKPOINT_METHOD.pth in the work folder',
+    )
+    launch.add_common_arguments(parser)
+    args = parser.parse_args()
+    if args.out is not None and not args.out.endswith('.pth'):
+        parser.error(f'--out must end in .pth, got {args.out}')
+    return args
+
+
+def apply_calibration_arguments(cfg: Config, args: argparse.Namespace) -> None:
+    cfg.resume = False
+    if cfg.get(f'{args.dataloader}_dataloader') is None:
+        raise UsageError(f'--dataloader {args.dataloader}: {args.config} has no {args.dataloader}_dataloader')
+
+
+def output_file(args: argparse.Namespace, cfg: Config) -> Path:
+    """Where the checkpoint goes; never onto what is read."""
+    file = Path(args.out or Path(cfg.work_dir, f'{Path(args.checkpoint).stem}_{args.method}.pth'))
+    config_file = file.with_suffix('.py')
+    for source, written in ((args.checkpoint, file), (args.config, config_file)):
+        if Path(source).resolve() == written.resolve():
+            raise UsageError(f'{written} is read and cannot be written as well: name another file with --out')
+    if config_file.exists() and not file.exists():
+        raise UsageError(f'{config_file} exists and belongs to no {file.name}: name another file with --out')
+    return file
+
+
+def config_to_write(args: argparse.Namespace) -> Config:
+    """The config as the user has it, with what they changed, and without what this run adds."""
+    cfg = Config.fromfile(args.config)
+    cfg.merge_from_dict(args.cfg_options or {})
+    if args.loss is not None:
+        replace_loss(cfg, find_loss(args.loss, LOSSES_FOLDER))
+    return cfg
+
+
+def report(calibration: Calibration, args: argparse.Namespace, num_images: int, file: Path) -> str:
+    """What was fitted, how good it is, and what to do with it."""
+    rows = [
+        f'{name:<8}{figures.nll:>9.4f}{figures.ace:>9.2f}{figures.ece:>9.2f}{figures.mce:>9.2f}'
+        for name, figures in (('before', calibration.before), ('after', calibration.after))
+    ]
+    return '\n'.join(
+        (
+            f'{args.method} scaling, fitted to {num_images} images of the {args.dataloader}_dataloader: '
+            f'{calibration.summary}',
+            'On these same images, so on the data of the fit (calibration errors in percent):',
+            f'{"":<8}{"NLL":>9}{"ACE":>9}{"ECE":>9}{"MCE":>9}',
+            *rows,
+            'To read the calibrated probabilities:',
+            f'  python tools/test.py {file.with_suffix(".py")} {file}',
+        )
+    )
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = launch.load_config(args, LOSSES_FOLDER, apply_calibration_arguments)
+    require_data(cfg, args.config)
+    file = output_file(args, cfg)
+    checkpoint_file = launch.safe_checkpoint(args.checkpoint, cfg)
+    runner = launch.build_runner(cfg)
+    model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+    place = find_loss_place(cfg, model)
+    runner.call_hook('before_run')
+    checkpoint = runner.load_checkpoint(checkpoint_file)
+    dataloader = runner.build_dataloader(cfg[f'{args.dataloader}_dataloader'], seed=runner.seed)
+    collected = collect_logits(model, dataloader, args.amp)
+    if not is_main_process():
+        return
+    logits, targets = collected
+    calibration = fit_link(place, args.method, logits, targets)
+    comment = f'{args.config} with {args.method} scaling, fitted by tools/calibrate.py to its {args.dataloader} data'
+    write_calibrated(file, comment, config_to_write(args), checkpoint, place, calibration.loss_config)
+    print(report(calibration, args, len(logits), file))
+
+
+if __name__ == '__main__':
+    launch.exit_clearly(main)
