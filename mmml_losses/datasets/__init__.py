@@ -3,5 +3,6 @@
 from .coco import CocoMultiLabel
 from .digit_scenes import DigitScenes, make_digit_scenes
 from .errors import AnnotationError, MissingDataError
+from .relabelled import Relabelled
 
-__all__ = ['AnnotationError', 'CocoMultiLabel', 'DigitScenes', 'MissingDataError', 'make_digit_scenes']
+__all__ = ['AnnotationError', 'CocoMultiLabel', 'DigitScenes', 'MissingDataError', 'Relabelled', 'make_digit_scenes']

@@ -1,0 +1,104 @@
+"""Correct the labels of a training set: ``python tools/pseudo_label.py CONFIG CHECKPOINT --out FILE.json``.
+
+The trained model goes over the training set with the test pipeline; labels that are not observed and more probable
+than the threshold become positive. Train on the file with ``mmml_losses.Relabelled``, see docs/datasets.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from mmengine.config import Config
+from mmengine.dist import is_main_process
+
+from mmml_losses.datasets import AnnotationError
+from mmml_losses.datasets.label_file import checked_json_path, save_label_file
+from mmml_losses.engine import launch
+from mmml_losses.engine.data_check import require_data
+from mmml_losses.engine.errors import UsageError
+from mmml_losses.engine.pseudo_labels import (
+    correct_labels,
+    describe_correction,
+    label_with_the_test_run,
+    predict_labels,
+    shows_progress_bar,
+)
+
+LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description='Write the labels of a training set as a trained model corrects them')
+    parser.add_argument('config', help='config file of the training')
+    parser.add_argument('checkpoint', help='checkpoint file of the training')
+    parser.add_argument('--out', required=True, metavar='FILE.json', help='label file to write')
+    parser.add_argument('--overwrite', action='store_true', help='replace the label file if there is one')
+    parser.add_argument(
+        '--threshold', type=float, default=0.5, help='labels above this probability become positive (default: 0.5)'
+    )
+    parser.add_argument(
+        '--dataloader', choices=['train', 'val', 'test'], default='train', help='whose dataset (default: train)'
+    )
+    launch.add_common_arguments(parser)
+    return parser.parse_args()
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    """Find now what would otherwise end a long run without a result."""
+    if not 0 < args.threshold < 1:
+        raise UsageError(f'--threshold must be in (0, 1), got {args.threshold}')
+    try:
+        out = checked_json_path(args.out, '--out')
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if out.exists() and not args.overwrite:
+        raise UsageError(f'--out: {out} exists, pass --overwrite to replace it')
+
+
+def make_folder(out: Path) -> None:
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f'--out: the folder {out.parent} cannot be made: {error.strerror}') from None
+    if not os.access(out.parent, os.W_OK):
+        raise UsageError(f'--out: the folder {out.parent} cannot be written to')
+
+
+def apply_labelling_arguments(cfg: Config, args: argparse.Namespace) -> None:
+    cfg.resume = False
+    label_with_the_test_run(cfg, args.dataloader)
+    if args.amp:
+        cfg.test_cfg.fp16 = True
+    if shows_progress_bar() and cfg.get('default_hooks'):
+        cfg.default_hooks.logger = None  # its lines would tear the bar apart
+
+
+def main() -> None:
+    args = parse_args()
+    check_arguments(args)
+    cfg = launch.load_config(args, LOSSES_FOLDER, apply_labelling_arguments)
+    require_data(cfg, args.config)
+    cfg.load_from = launch.safe_checkpoint(args.checkpoint, cfg)
+    make_folder(Path(args.out))
+    try:
+        samples, probabilities = predict_labels(launch.build_runner(cfg))
+    except AnnotationError as error:
+        raise UsageError(str(error)) from None
+    if is_main_process():
+        labels = correct_labels(samples.labels, probabilities, args.threshold)
+        made_by = dict(
+            tool=Path(__file__).name,
+            config=Path(args.config).name,
+            checkpoint=Path(args.checkpoint).name,
+            dataloader=args.dataloader,
+            threshold=args.threshold,
+        )
+        save_label_file(args.out, labels, samples, made_by)
+        print(describe_correction(samples.labels, labels, samples.classes))
+        print(f'wrote {args.out}')
+
+
+if __name__ == '__main__':
+    launch.exit_clearly(main)
