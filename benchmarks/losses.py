@@ -1,0 +1,249 @@
+"""Time and memory of the losses, forward plus backward, as ratios to PyTorch's binary cross-entropy with logits.
+
+    python benchmarks/losses.py                          # 128x80, 256x9605 and 64x21841, eager and compiled
+    python benchmarks/losses.py --sizes 256x9605 --rounds 15
+    python benchmarks/losses.py --only AsymmetricLoss HillLoss --no-compile
+    python benchmarks/losses.py --scaling                # set-wise losses: twice the batch, twice the classes
+
+One process, one thread. Every round runs each loss once, in a new order, so that whatever else the machine does hits
+all of them; the table has medians. Memory is the most that torch allocates at a time beyond the inputs, from its
+profiler, in units of the logits.
+``plain`` is a stable ASL written with a dozen torch operations; ``timm`` and ``mmpretrain`` are measured where they are
+installed, and ``published`` is the formula of the ASL authors' public class, in our own words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import platform
+import random
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
+
+from mmml_losses.losses import MultiLabelLoss
+from mmml_losses.registry import LOSSES
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+SIZES = ('128x80', '256x9605', '64x21841')
+POSITIVES = 5  # of a sample, on average
+POINTWISE = {
+    'BCELoss': {},
+    'LabelSmoothingBCELoss': {},
+    'WANLoss': {},
+    'FocalLoss': {},
+    'AsymmetricLoss': {},
+    'FocalMarginLoss': {},
+    'MSENegativeLoss': {},
+    'HillLoss': {},
+    'SPALoss': {},
+    'PairLoss': dict(positive='focal', negative='hill'),
+    'LASLoss': {},
+    'SPLCLoss': {},
+    'LASDLoss': dict(expected_positives=2.9),
+    'LargeLossRejection': dict(clean_rate=0.998),
+    'LargeLossCorrection': dict(clean_rate=0.998),
+    'EMLoss': {},
+    'EPRLoss': dict(expected_positives=2.9),
+    'WeightedBCELoss': dict(class_frequencies=..., num_samples=100_000),
+    'ReweightedBCELoss': dict(class_frequencies=..., num_samples=100_000),
+    'CBFocalLoss': dict(class_frequencies=...),
+    'DBLoss': dict(class_frequencies=..., num_samples=100_000),
+    'DBFocalLoss': dict(class_frequencies=..., num_samples=100_000),
+    'LDAMLoss': dict(class_frequencies=...),
+}
+SETWISE = ('LSEPLoss', 'ZLPRLoss', 'TwoWayLoss', 'SoftmaxLoss', 'MultiSimilarityLoss', 'CircleLoss', 'DRLoss')
+OTHERS = ('LabelPairRegularizer',)
+
+
+def published_asl(logits: Tensor, targets: Tensor) -> Tensor:
+    """ASL by probabilities, logarithms of clamped probabilities and a power, as its authors' class computes it."""
+    positive = logits.sigmoid()
+    negative = (1 - positive + 0.05).clamp(max=1)
+    loss = targets * positive.clamp(min=1e-8).log() + (1 - targets) * negative.clamp(min=1e-8).log()
+    right = positive * targets + negative * (1 - targets)
+    return -(loss * (1 - right).pow(4 * (1 - targets))).sum()
+
+
+def plain_asl(logits: Tensor, targets: Tensor) -> Tensor:
+    """ASL by stable operations, left to autograd."""
+    shifted = (logits.sigmoid() - 0.05).clamp(min=torch.finfo(logits.dtype).tiny)
+    return -(targets * logsigmoid(logits) + (1 - targets) * shifted.pow(4) * torch.log1p(-shifted)).sum()
+
+
+def peers() -> dict[str, Loss]:
+    """Other implementations of ASL."""
+    found = {'ASL, published': published_asl, 'ASL, plain': plain_asl}
+    with suppress(ImportError):
+        from timm.loss import AsymmetricLossMultiLabel
+
+        found['ASL, timm'] = AsymmetricLossMultiLabel(gamma_neg=4, gamma_pos=0, clip=0.05)
+    with suppress(ImportError):
+        from mmpretrain.models.losses import AsymmetricLoss
+
+        found['ASL, mmpretrain'] = AsymmetricLoss(gamma_pos=0.0, gamma_neg=4.0, clip=0.05, reduction='sum')
+    return found
+
+
+def build(name: str, settings: dict, classes: int, **kwargs) -> Loss:
+    """A loss of the package that is called with logits and targets alone."""
+    settings = dict(settings)
+    if 'class_frequencies' in settings:
+        settings['class_frequencies'] = [10.0 + 7 * (column % 1000) for column in range(classes)]
+    loss: MultiLabelLoss = LOSSES.build(dict(type=name, **settings, **kwargs))
+
+    def call(logits: Tensor, targets: Tensor) -> Tensor:
+        return loss(logits, targets, epoch=1)
+
+    return call
+
+
+def make_batch(samples: int, classes: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(samples, classes, generator=generator) - 2
+    targets = (torch.rand(samples, classes, generator=generator) < POSITIVES / classes).float()
+    return logits.requires_grad_(), targets
+
+
+def step(loss: Loss, logits: Tensor, targets: Tensor) -> None:
+    logits.grad = None
+    loss(logits, targets).backward()
+
+
+def measure_times(losses: dict[str, Loss], logits: Tensor, targets: Tensor, rounds: int) -> dict[str, float]:
+    """Median seconds of a step. Small batches are repeated within a round, so that the clock can see them."""
+    repeats = max(1, 200_000 // logits.numel())
+    for loss in losses.values():
+        for _ in range(3):
+            step(loss, logits, targets)
+    times: dict[str, list[float]] = {name: [] for name in losses}
+    order = list(losses)
+    for _ in range(rounds):
+        random.shuffle(order)
+        for name in order:
+            start = time.perf_counter()
+            for _ in range(repeats):
+                step(losses[name], logits, targets)
+            times[name].append((time.perf_counter() - start) / repeats)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def measure_memory(loss: Loss, logits: Tensor, targets: Tensor) -> int:
+    """The most bytes that a step holds at a time."""
+    step(loss, logits, targets)
+    logits.grad = None
+    gc.collect()
+    with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        loss(logits, targets).backward()
+    held = most = 0
+    for change in allocations(profiler):
+        held += change
+        most = max(most, held)
+    return most
+
+
+def allocations(profiler: torch.profiler.profile) -> list[int]:
+    """Bytes allocated (positive) and freed (negative), in the order of time."""
+    changes = []
+    pending = list(profiler.profiler.kineto_results.experimental_event_tree())
+    while pending:
+        event = pending.pop()
+        pending += event.children
+        kind, details = event.typed
+        if kind == torch._C._profiler._EventType.Allocation:
+            changes.append((event.start_time_ns, details.alloc_size))
+    return [size for _, size in sorted(changes, key=lambda change: change[0])]
+
+
+def print_table(title: str, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    print(f'\n{title}\n')
+    for row in (header, tuple('-' * width for width in widths), *rows):
+        cells = (
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        print('| ' + ' | '.join(cells) + ' |')
+
+
+def compare(size: str, options: argparse.Namespace) -> None:
+    """Print the table of one size."""
+    samples, classes = (int(part) for part in size.split('x'))
+    logits, targets = make_batch(samples, classes)
+    chosen = {**POINTWISE, **{name: {} for name in (*SETWISE, *OTHERS)}}
+    chosen = {name: settings for name, settings in chosen.items() if not options.only or name in options.only}
+    reference = 'torch BCE with logits'
+    losses = {reference: binary_cross_entropy_with_logits, **peers()}
+    losses |= {name: build(name, settings, classes) for name, settings in chosen.items()}
+    compiled = {}
+    if options.compile:
+        torch._dynamo.config.recompile_limit = 256  # every loss of the table compiles the same method
+        compiled['ASL, plain'] = torch.compile(plain_asl)
+        for name, settings in chosen.items():
+            if name not in OTHERS:
+                compiled[name] = build(name, settings, classes, compile=True)
+    every = {**losses, **{f'{name} compiled': loss for name, loss in compiled.items()}}
+    times = measure_times(every, logits, targets, options.rounds)
+    memory = {name: measure_memory(loss, logits, targets) for name, loss in losses.items()}
+    unit = logits.numel() * logits.element_size()
+    rows = [
+        (
+            name,
+            f'{times[name] / times[reference]:.2f}',
+            f'{times[f"{name} compiled"] / times[reference]:.2f}' if name in compiled else '',
+            f'{memory[name] / unit:.1f}',
+        )
+        for name in losses
+    ]
+    title = f'{size}: {reference} takes {1e3 * times[reference]:.3f} ms'
+    print_table(title, ('loss', 'eager', 'compiled', 'memory'), rows)
+
+
+def scale(options: argparse.Namespace) -> None:
+    """Print how the set-wise losses grow with the batch and with the classes."""
+    sizes = {'128x2000': (128, 2000), '256x2000': (256, 2000), '128x4000': (128, 4000)}
+    ways = {f'{name}, {way}': dict(type=name, way=way) for name in SETWISE for way in ('sample', 'class', 'joint')}
+    times = {}
+    for size, (samples, classes) in sizes.items():
+        losses = {name: LOSSES.build(config) for name, config in ways.items()}
+        times[size] = measure_times(losses, *make_batch(samples, classes), options.rounds)
+    first, *others = sizes
+    rows = [
+        (
+            name,
+            f'{1e3 * times[first][name]:.1f} ms',
+            *(f'{times[size][name] / times[first][name]:.2f}' for size in others),
+        )
+        for name in ways
+    ]
+    print_table('Set-wise losses, twice as much data', ('loss', first, *others), rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--sizes', nargs='+', default=SIZES, metavar='NxC', help='samples x classes')
+    parser.add_argument('--rounds', type=int, default=21, help='timed rounds')
+    parser.add_argument('--only', nargs='+', metavar='LOSS', help='registered names; all by default')
+    parser.add_argument('--no-compile', dest='compile', action='store_false', help='leave torch.compile out')
+    parser.add_argument('--scaling', action='store_true', help='instead: how set-wise losses grow')
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    random.seed(0)
+    machine = platform.processor() or platform.machine()
+    print(f'torch {torch.__version__}, {machine}, one thread, medians of {options.rounds} rounds')
+    if options.scaling:
+        scale(options)
+    else:
+        for size in options.sizes:
+            compare(size, options)
+
+
+if __name__ == '__main__':
+    main()
