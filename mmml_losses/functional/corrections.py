@@ -10,7 +10,9 @@ from torch import Tensor
 
 from .pair import Term, pair_loss
 from .pointwise import asymmetric_terms
-from .terms import scaled
+from .terms import asymmetric_negative, focal_margin_positive, scaled
+
+FOCAL_NEGATIVE: Term = partial(asymmetric_negative, gamma=2.0, margin=0.0)
 
 
 def believed_positives(logit_probabilities: Tensor, targets: Tensor, threshold: float) -> Tensor:
@@ -26,28 +28,36 @@ def believed_positives(logit_probabilities: Tensor, targets: Tensor, threshold: 
 
 
 def splc_loss(
-    logits: Tensor, targets: Tensor, positive: Term, negative: Term, pseudo_positives: Tensor, margin: float = 0.0
+    logits: Tensor,
+    targets: Tensor,
+    positive: Term = focal_margin_positive,
+    negative: Term = FOCAL_NEGATIVE,
+    threshold: float = 0.6,
+    spared_margin: float = 0.0,
+    logit_probabilities: Tensor | None = None,
 ) -> Tensor:
     r"""Self-paced loss correction over any pair of terms (Zhang et al., Eq. 10).
 
-    A pseudo-positive, an unobserved label with :math:`p > \tau`, takes the positive term.
+    A pseudo-positive, an unobserved label with :math:`p > \tau`, takes the positive term. The correction is meant for
+    trainings that have begun to work: the authors start it after the first epoch, and add over batch and classes.
 
     Args:
         logits: Any shape.
         targets: The shape of ``logits``; 1, 0 for negative or unobserved, -1 for unknown.
-        positive: The positive term.
-        negative: The negative term.
-        pseudo_positives: Mask, from :func:`believed_positives`; all False before the correction starts.
-        margin: The margin of the positive term that pseudo-positives are spared. Eq. 10 gives observed and
-            pseudo-positives the same loss (0, the default); the authors' code shifts the logits of the observed ones
-            only (the margin of the term).
-
-    The authors' code adds over batch and classes.
+        positive: The positive term; focal margin by default, as in the paper's best row.
+        negative: The negative term; focal by default.
+        threshold: :math:`\tau`; 1 corrects nothing.
+        spared_margin: The margin of the positive term that pseudo-positives are spared. Eq. 10 gives observed and
+            pseudo-positives the same loss, 0; the authors' code shifts the logits of the observed ones only, which is
+            the margin of the term.
+        logit_probabilities: Log-odds of the probabilities, where they are not the logits.
     """
-    corrected = targets.masked_fill(pseudo_positives, 1)
-    if margin:
-        logits = torch.add(logits, pseudo_positives, alpha=margin)
-    return pair_loss(logits, corrected, positive, negative)
+    pseudo_positives = believed_positives(
+        logits if logit_probabilities is None else logit_probabilities, targets, threshold
+    )
+    if spared_margin:
+        logits = torch.add(logits, pseudo_positives, alpha=spared_margin)
+    return pair_loss(logits, targets.masked_fill(pseudo_positives, 1), positive, negative)
 
 
 def lasd_loss(

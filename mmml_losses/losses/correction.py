@@ -51,18 +51,23 @@ class SPLCLoss(PairLoss):
         self.spared_margin = 0.0 if margin_for_pseudo else margin_of(self.positive)
 
     def values(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
-        pseudo_positives = self.pseudo_positives(logits, target, epoch)
-        return F.splc_loss(logits, target, self.positive, self.negative, pseudo_positives, self.spared_margin)
-
-    def pseudo_positives(self, logits: Tensor, target: Tensor, epoch: int | None = None) -> Tensor:
-        """Unobserved labels that count as positive in this epoch, as a mask."""
-        started = resolve_epoch(epoch, type(self).__name__) >= self.change_epoch
-        log_odds = self.link.logit_probabilities(logits)
-        return F.believed_positives(log_odds, target, self.threshold if started else 1.0)
+        return F.splc_loss(
+            logits,
+            target,
+            self.positive,
+            self.negative,
+            self._threshold_of(epoch),
+            self.spared_margin,
+            self.link.logit_probabilities(logits),
+        )
 
     def corrected_targets(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
         """The targets as this epoch believes them."""
-        return target.masked_fill(self.pseudo_positives(logits, target, epoch), 1)
+        log_odds = self.link.logit_probabilities(logits)
+        return target.masked_fill(F.believed_positives(log_odds, target, self._threshold_of(epoch)), 1)
+
+    def _threshold_of(self, epoch: int | None) -> float:
+        return self.threshold if resolve_epoch(epoch, type(self).__name__) >= self.change_epoch else 1.0
 
 
 @LOSSES.register_module()

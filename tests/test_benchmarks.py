@@ -1,0 +1,59 @@
+"""The benchmark of the losses runs, counts memory rightly, and finds what the docs say of memory."""
+
+import sys
+
+import pytest
+import torch
+
+from benchmarks import losses as benchmark
+from mmml_losses.functional.pair import compose_pair
+from mmml_losses.losses import AsymmetricLoss, BCELoss, FocalLoss, HillLoss, MSENegativeLoss, SPALoss
+
+
+def test_the_script_prints_a_row_for_each_loss(capsys, monkeypatch):
+    monkeypatch.setattr(sys, 'argv', ['losses.py', '--sizes', '8x12', '--rounds', '1', '--no-compile'])
+    benchmark.main()
+    printed = capsys.readouterr().out
+    assert '8x12: torch BCE with logits takes' in printed
+    for name in (*benchmark.POINTWISE, *benchmark.SETWISE, *benchmark.OTHERS, *benchmark.peers()):
+        assert f'| {name} ' in printed
+
+
+def test_growth_is_printed_for_each_way(capsys, monkeypatch):
+    monkeypatch.setattr(sys, 'argv', ['losses.py', '--scaling', '--rounds', '1'])
+    monkeypatch.setattr(benchmark, 'SCALING_SIZES', ('4x6', '8x6'))
+    benchmark.main()
+    printed = capsys.readouterr().out
+    for name in benchmark.SETWISE:
+        assert all(f'| {name}, {way} ' in printed for way in ('sample', 'class', 'joint'))
+
+
+def test_peers_compute_asl():
+    logits, targets = benchmark.make_batch(16, 20)
+    expected = AsymmetricLoss(reduction='sum')(logits, targets)
+    found = benchmark.peers()
+    assert set(found) >= {'ASL, published', 'ASL, published, detached', 'ASL, plain', 'ASL, mmpretrain', 'ASL, timm'}
+    for loss in found.values():
+        torch.testing.assert_close(loss(logits, targets), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_memory_is_the_most_that_is_held_at_a_time():
+    logits = torch.randn(100, 1000, requires_grad=True)
+    unit = logits.numel() * logits.element_size()
+
+    def three_at_once(logits, targets):
+        return (logits.exp() * 2.0).sum()  # the exponential is kept; backwards come twos and their product with it
+
+    assert benchmark.measure_memory(three_at_once, logits, logits) / unit == pytest.approx(3, abs=0.01)
+
+
+@pytest.mark.parametrize('kind', [BCELoss, FocalLoss, AsymmetricLoss, MSENegativeLoss, HillLoss, SPALoss])
+def test_losses_need_half_the_memory_of_their_plain_composition(kind):
+    logits, targets = benchmark.make_batch(64, 4000)
+    loss = kind()
+
+    def plain(logits, targets):
+        return compose_pair(logits, targets, loss.positive, loss.negative).mean()
+
+    needed = benchmark.measure_memory(loss, logits, targets)
+    assert needed <= benchmark.measure_memory(plain, logits, targets) / 2

@@ -1,0 +1,68 @@
+"""Partial losses by name, as configs write them."""
+
+from functools import partial
+
+import pytest
+import torch
+from mmengine.config import ConfigDict
+
+from mmml_losses import functional as F
+from mmml_losses.losses import PairLoss
+from mmml_losses.losses.terms import NEGATIVE_TERMS, POSITIVE_TERMS, build_negative, build_positive, margin_of
+
+
+@pytest.mark.parametrize(('names', 'build'), [(POSITIVE_TERMS, build_positive), (NEGATIVE_TERMS, build_negative)])
+def test_every_name_is_a_term(names, build):
+    logits = torch.linspace(-3, 3, 7)
+    for name in names:
+        plain = build(name)(logits)
+        assert plain.shape == logits.shape
+        torch.testing.assert_close(build(dict(type=name, weight=0.3))(logits), 0.3 * plain)
+
+
+def test_arguments_reach_the_term():
+    logits = torch.linspace(-3, 3, 7)
+    term = build_negative(ConfigDict(type='asymmetric', gamma=3.0, margin=0.1))
+    torch.testing.assert_close(term(logits), F.asymmetric_negative(logits, gamma=3.0, margin=0.1))
+    term = build_positive(dict(type='focal', gamma=5.0))
+    torch.testing.assert_close(term(logits), F.asymmetric_positive(logits, gamma=5.0))
+
+
+def test_functions_are_taken_as_they_are():
+    assert build_positive(torch.abs) is torch.abs
+
+
+def test_a_config_is_left_alone():
+    config = dict(type='hill', lamb=1.2, weight=0.5)
+    PairLoss(negative=config)
+    assert config == dict(type='hill', lamb=1.2, weight=0.5)
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'error', 'message'),
+    [
+        (dict(positive='mse'), ValueError, "positive must be one of bce, focal, .*, got 'mse'"),
+        (dict(negative=dict(lamb=1.0)), ValueError, 'negative must be one of bce, .*, got None'),
+        (dict(negative=dict(type='hill', lambda_=1.0)), ValueError, "'hill' takes weight, lamb, got 'lambda_'"),
+        (dict(negative=3), TypeError, 'negative must be a function, a name or a dict with a type, got 3'),
+    ],
+)
+def test_bad_terms_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        PairLoss(**arguments)
+
+
+@pytest.mark.parametrize(
+    ('term', 'margin'),
+    [
+        ('bce', 0.0),
+        ('focal', 0.0),
+        ('focal_margin', 1.0),
+        (dict(type='focal_margin', margin=0.25), 0.25),
+        (dict(type='focal_margin', gamma=1.0), 1.0),
+        (dict(type='focal_margin', margin=0.25, weight=3.0), 0.25),
+        (partial(F.focal_margin_positive, margin=2.0), 2.0),
+    ],
+)
+def test_margin_of_a_term(term, margin):
+    assert margin_of(build_positive(term)) == margin
