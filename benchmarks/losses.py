@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import platform
 import random
 import statistics
 import time
 from collections.abc import Callable
 from contextlib import suppress
+
+os.environ.setdefault('KINETO_LOG_LEVEL', '5')  # torch's profiler reads it when torch is imported
 
 import torch
 from torch import Tensor

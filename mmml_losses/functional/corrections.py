@@ -52,12 +52,11 @@ def splc_loss(
             the margin of the term.
         logit_probabilities: Log-odds of the probabilities, where they are not the logits.
     """
-    pseudo_positives = believed_positives(
-        logits if logit_probabilities is None else logit_probabilities, targets, threshold
-    )
+    log_odds = logits if logit_probabilities is None else logit_probabilities
+    pseudo_positives = believed_positives(log_odds, targets, threshold).to(logits.dtype)
     if spared_margin:
         logits = torch.add(logits, pseudo_positives, alpha=spared_margin)
-    return pair_loss(logits, targets.masked_fill(pseudo_positives, 1), positive, negative)
+    return pair_loss(logits, targets + pseudo_positives, positive, negative)
 
 
 def lasd_loss(
@@ -88,13 +87,13 @@ def lasd_loss(
     With both leverages 1 it is SPLC over the focal pair; with :math:`\tau = 1` as well, ASL without probability shift.
     The paper adds over the classes.
     """
-    pseudo_positives = believed_positives(logits, targets, threshold)
+    pseudo_positives = believed_positives(logits, targets, threshold).to(logits.dtype)
     positive, negative = asymmetric_terms(gamma_positive, gamma_negative, margin=0.0)
     return pair_loss(
         logits,
-        targets.masked_fill(pseudo_positives, 1),
+        targets + pseudo_positives,
         positive,
         partial(scaled, term=negative, factor=negative_leverage),
         # 1 for all but the pseudo-positives. Without `where`, of which compiled code would store the mask, and slowly.
-        pseudo_positives.to(logits.dtype).mul_(positive_leverage - 1).add_(1),
+        pseudo_positives.mul(positive_leverage - 1).add_(1),
     )

@@ -102,15 +102,17 @@ def _asymmetric_negative(
 ) -> tuple[Tensor, Tensor]:
     if margin == 0:
         return _focal_negative(logits, gamma, detach_weight)
+    # With the shifted probability s and c = -log(1 - s), the value is s^g c and its derivative
+    # p (1 - p) s^(g - 1) (s / (1 - s) + g c). Where that is not 0, 1 - s is 1 - p + m, whose digits do not cancel.
     p, rest = logits.sigmoid(), torch.sigmoid(-logits)
     shifted = (p - margin).clamp_(min=0)
-    cost = torch.log1p(-shifted).neg_()
-    # With c = -log(1 - s): value s^g c, derivative p (1 - p) s^(g - 1) (s / (1 - s) + g c). Where it is not 0, 1 - s is
-    # 1 - p + m, whose digits do not cancel.
-    rise = shifted / (rest + margin)
+    p.mul_(rest)
+    rise = shifted / rest.add_(margin)
+    del rest  # one tensor less while the others are made
+    cost = (-shifted).log1p_().neg_()
     if not detach_weight:
         rise.add_(cost, alpha=gamma)
-    rise.mul_(rest.mul_(p))
+    rise.mul_(p)
     if gamma < 1:
         # The power of 0 is infinite, but below the margin the cost does not rise.
         rise = rise * (shifted > 0)
@@ -128,13 +130,13 @@ def _focal_negative(logits: Tensor, gamma: float, detach_weight: bool) -> tuple[
     weight = _power(p, gamma)
     if detach_weight:
         return cost.mul_(weight), weight * p
-    slope = torch.addcmul(p, 1 - p, cost, value=gamma)
+    slope = p.addcmul_(1 - p, cost, value=gamma)
     return cost.mul_(weight), slope.mul_(weight)
 
 
 def _power(base: Tensor, exponent: float) -> Tensor:
     """A power; torch multiplies for exponents from 0 to 3 and takes ten times as long for 4."""
-    return base.square().square() if exponent == 4 else base.pow(exponent)
+    return base.square().square_() if exponent == 4 else base.pow(exponent)
 
 
 def focal_margin_positive(logits: Tensor, margin: float = 1.0, gamma: float = 2.0) -> Tensor:
@@ -186,7 +188,7 @@ def _hill_negative(logits: Tensor, lamb: float = 1.5) -> tuple[Tensor, Tensor]:
     square = p.square()
     value = (lamb - p).mul_(square)
     # d/dp = (2 lamb - 3 p) p, and dp/dv = p (1 - p).
-    return value, square.mul_(1 - p).mul_(p.mul(-3).add_(2 * lamb))
+    return value, square.mul_(1 - p).mul_(p.mul_(-3).add_(2 * lamb))
 
 
 def spa_positive(logits: Tensor, scale: float = 1.0, slope: float = 1.0, shift: float = 0.0) -> Tensor:

@@ -5,18 +5,7 @@ import torch
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-
-class StopAfter(Hook):
-    """Ends a training as a killed process would: after the checkpoint of an epoch is written."""
-
-    priority = 'LOWEST'
-
-    def __init__(self, epochs: int):
-        self.epochs = epochs
-
-    def after_train_epoch(self, runner):
-        if runner.epoch + 1 == self.epochs:
-            raise KeyboardInterrupt
+from tests.interruption import StopAfter
 
 
 def train(cfg, work_dir, *, stop_after=None, resume=False):
