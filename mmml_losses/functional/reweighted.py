@@ -8,7 +8,7 @@ from torch import Tensor
 
 from .pair import Term, pair_loss
 from .pointwise import focal_terms
-from .terms import bce_negative, bce_positive, stretched
+from .terms import bce_negative, bce_positive, scaled, stretched
 from .weights import (
     class_balanced_weights,
     frequency_balanced_weights,
@@ -136,11 +136,8 @@ def db_loss(
     class_frequencies, targets = class_frequencies.to(logits), targets.to(logits.dtype)
     weights = rebalancing_weights(targets, class_frequencies, alpha, beta, mu)
     bias = frequency_bias(class_frequencies, num_samples, kappa, negative_scale)
-    return pair_loss(logits + bias, targets, positive, _tolerant(negative, negative_scale), weights)
-
-
-def _tolerant(negative: Term, negative_scale: float) -> Term:
-    return partial(stretched, term=negative, slope=negative_scale)
+    tolerant = partial(stretched, term=negative, slope=negative_scale)
+    return pair_loss(logits + bias, targets, positive, tolerant, weights)
 
 
 def db_focal_loss(
@@ -171,11 +168,10 @@ def db_focal_loss(
         gamma: Focusing power.
         balance: Factor of the whole loss in the authors' code.
     """
-    class_frequencies, targets = class_frequencies.to(logits), targets.to(logits.dtype)
-    weights = rebalancing_weights(targets, class_frequencies, alpha, beta, mu).mul_(balance)
-    bias = frequency_bias(class_frequencies, num_samples, kappa, negative_scale)
-    positive, negative = focal_terms(gamma, gamma)
-    return pair_loss(logits + bias, targets, positive, _tolerant(negative, negative_scale), weights)
+    positive, negative = (partial(scaled, term=term, factor=balance) for term in focal_terms(gamma, gamma))
+    return db_loss(
+        logits, targets, class_frequencies, num_samples, alpha, beta, mu, negative_scale, kappa, positive, negative
+    )
 
 
 def ldam_loss(
