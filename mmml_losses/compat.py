@@ -128,6 +128,8 @@ def check_checkpoint(path: str | Path, *, resume: bool = False) -> dict:
     if not torch_protects():
         warnings.warn(f'torch {torch.__version__} runs any code in {path}: open only files you trust', stacklevel=2)
         return {}
+    # Again: onedl-mmengine takes what it has allowed for one load off the list afterwards, ours included.
+    allow_mmengine_checkpoints()
     try:
         checkpoint = torch.load(path, map_location='cpu', weights_only=True)
     except pickle.UnpicklingError as error:

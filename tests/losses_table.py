@@ -36,6 +36,7 @@ TABLE: dict[str, dict] = {
     'splc_equation': dict(type='SPLCLoss', margin_for_pseudo=True),
     'splc_asl': dict(type='SPLCLoss', positive='bce', negative='asymmetric'),
     'lasd': dict(type='LASDLoss', **ESTIMATED),
+    'lasd_estimated': dict(type='LASDLoss', threshold=0.8),
     'll_r': dict(type='LargeLossRejection', clean_rate=0.8),
     'll_ct': dict(type='LargeLossCorrection', clean_rate=0.8),
     'll_cp': dict(type='LargeLossCorrection', permanent=True, relative_increase=0.1),
@@ -57,10 +58,14 @@ TABLE: dict[str, dict] = {
     'circle': dict(type='CircleLoss'),
     'dr': dict(type='DRLoss'),
     'dr_both': dict(type='DRLoss', constraint='both'),
+    'dr_positive': dict(type='DRLoss', constraint='positive'),
     'weighted_bce': dict(type='WeightedBCELoss', **FREQUENT),
     'rw': dict(type='ReweightedBCELoss', **FREQUENT),
+    'rw_inverse': dict(type='ReweightedBCELoss', mode='inverse', **FREQUENT),
     'cb_focal': dict(type='CBFocalLoss', **FREQUENT),
-    'cb_focal_average': dict(type='CBFocalLoss', mode='average_w', **FREQUENT),
+    'cb_focal_average_w': dict(type='CBFocalLoss', mode='average_w', **FREQUENT),
+    'cb_focal_average_n': dict(type='CBFocalLoss', mode='average_n', **FREQUENT),
+    'cb_focal_min_n': dict(type='CBFocalLoss', mode='min_n', **FREQUENT),
     'db': dict(type='DBLoss', **FREQUENT),
     'db_focal': dict(type='DBFocalLoss', **FREQUENT),
     'ldam': dict(type='LDAMLoss', **FREQUENT),
@@ -77,11 +82,9 @@ TABLE: dict[str, dict] = {
 }
 SUMS = [name for name, config in TABLE.items() if config['type'] == 'SumLoss']
 REMEMBERING = ['ll_cp', 'em_apl', 'role']
-# Their constants depend on how many labels there are, known or not.
-COUNTING_CLASSES = [
-    *('wan', 'las', 'lasd', 'll_r', 'll_ct', 'll_cp'),
-    *('epr', 'role', 'weighted_bce', 'expected_positives'),
-]
+STATEFUL = [*REMEMBERING, 'lasd_estimated']
+# A constant of theirs depends on the number of classes, known or not; ROLE starts at random for each of them.
+COUNTING_CLASSES = ['wan', 'las', 'lasd', 'lasd_estimated', 'weighted_bce', 'role']
 
 
 def config_of(name: str, classes: int) -> dict:

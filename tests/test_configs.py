@@ -1,6 +1,7 @@
 """Every config trains: on generated scenes, or on a few images in the format of its dataset."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,23 @@ def test_the_recipe_is_the_papers(name):
     loss = MODELS.build(cfg.model.head.loss)
     assert list(loss.losses) == ['spa', 'lpr']
     assert list(loss.link.constants.values()) == [1, 1, 0, 5, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ('key', 'mean'),
+    [
+        ('loss', True),
+        ('lpr', True),
+        ('train/lpr', True),
+        ('lr', False),
+        ('train/base_lr', False),
+        ('multi-label/ACE', False),
+        ('val/multi-label/ACE', False),
+    ],
+)
+def test_parts_are_logged_as_means_like_their_sum_and_metrics_are_not(key, mean):
+    pattern = Config.fromfile(CONFIGS[0]).log_processor.mean_pattern
+    assert (re.search(pattern, key) is not None) is mean
 
 
 def test_every_base_loss_builds():

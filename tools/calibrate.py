@@ -24,7 +24,6 @@ from mmml_losses.engine.calibration import (
 )
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.loss_swap import find_loss, replace_loss
 
 LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 
@@ -74,15 +73,6 @@ def output_file(args: argparse.Namespace, cfg: Config) -> Path:
     return file
 
 
-def config_to_write(args: argparse.Namespace) -> Config:
-    """The config as the user has it, with what they changed, and without what this run adds."""
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options or {})
-    if args.loss is not None:
-        replace_loss(cfg, find_loss(args.loss, LOSSES_FOLDER))
-    return cfg
-
-
 def report(calibration: Calibration, args: argparse.Namespace, num_images: int, file: Path) -> str:
     """What was fitted, how good it is, and what to do with it."""
     rows = [
@@ -120,7 +110,7 @@ def main() -> None:
     logits, targets = collected
     calibration = fit_link(place, args.method, logits, targets)
     comment = f'{args.config} with {args.method} scaling, fitted by tools/calibrate.py to its {args.dataloader} data'
-    write_calibrated(file, comment, config_to_write(args), checkpoint, place, calibration.loss_config)
+    write_calibrated(file, comment, launch.read_config(args, LOSSES_FOLDER), checkpoint, place, calibration.loss_config)
     print(report(calibration, args, len(logits), file))
 
 

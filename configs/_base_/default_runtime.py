@@ -19,6 +19,9 @@ env_cfg = dict(
     dist_cfg=dict(backend='nccl'),
 )
 
+# Whatever a training logs is a mean over the last iterations, the parts of a sum like the sum itself; rates are not.
+log_processor = dict(mean_pattern=r'^(train/)?(?!(base_)?lr$)[^/]+$')
+
 visualizer = dict(type='UniversalVisualizer', vis_backends=[dict(type='LocalVisBackend')])
 log_level = 'INFO'
 load_from = None

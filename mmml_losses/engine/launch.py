@@ -21,7 +21,7 @@ from ..losses.provenance import warn_of_other_loss
 from ..registry import UnknownNameError
 from .data_check import DATALOADERS
 from .errors import UsageError
-from .loss_swap import find_loss, replace_loss
+from .loss_swap import check_loss, find_loss, replace_loss
 
 
 def exit_clearly(main: Callable[[], None]) -> None:
@@ -70,6 +70,17 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--local_rank', '--local-rank', type=int, default=0, help='set by the launcher')
 
 
+def read_config(args: argparse.Namespace, losses_folder: Path) -> Config:
+    """The config as the user has it, with ``--loss`` and ``--cfg-options``, and nothing else."""
+    if not Path(args.config).is_file():
+        raise UsageError(f'config {args.config} does not exist')
+    cfg = Config.fromfile(args.config)
+    if args.loss is not None:  # before the options, which may be for the new loss
+        replace_loss(cfg, find_loss(args.loss, losses_folder))
+    cfg.merge_from_dict(args.cfg_options or {})
+    return cfg
+
+
 def load_config(
     args: argparse.Namespace, losses_folder: Path, apply_arguments: Callable[[Config, argparse.Namespace], None]
 ) -> Config:
@@ -81,17 +92,13 @@ def load_config(
         apply_arguments: Applies the tool's own arguments.
     """
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
-    if not Path(args.config).is_file():
-        raise UsageError(f'config {args.config} does not exist')
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options or {})
+    cfg = read_config(args, losses_folder)
     cfg.launcher = args.launcher
     if args.work_dir is not None:
         cfg.work_dir = args.work_dir
     elif cfg.get('work_dir') is None:
         cfg.work_dir = str(Path('work_dirs', Path(args.config).stem))
-    if args.loss is not None:
-        replace_loss(cfg, find_loss(args.loss, losses_folder))
+    check_loss(cfg)
     for name in DATALOADERS:
         if cfg.get(name) is not None:
             cfg[name] = dataloader_with_defaults(cfg[name], pin_memory=not args.no_pin_memory)

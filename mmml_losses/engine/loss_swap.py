@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 from mmengine.config import Config, ConfigDict
@@ -50,11 +51,29 @@ def _read_loss(file: Path) -> dict:
 def replace_loss(cfg: Config, loss: dict) -> None:
     """Put a loss in the place of the config's classification loss."""
     for *path, key in LOSS_PATHS:
-        holder = cfg.model
-        for name in path:
-            holder = holder.get(name) if isinstance(holder, dict) else None
-        if isinstance(holder, dict):
+        holder = _holder_of(cfg, path)
+        if holder is not None:
             holder[key] = ConfigDict(loss)
             return
     places = ', '.join('.'.join(('model', *path)) for path in LOSS_PATHS)
     raise UsageError(f'--loss found no classification loss in the config; it looks for {places}')
+
+
+def check_loss(cfg: Config) -> None:
+    """Build the config's classification loss, if it is one of ours, so that a mistake in it shows before all else."""
+    for *path, key in LOSS_PATHS:
+        loss = (_holder_of(cfg, path) or {}).get(key)
+        if isinstance(loss, dict) and str(loss.get('type')).startswith(f'{SCOPE}.'):
+            try:
+                LOSSES.build(copy.deepcopy(loss))
+            except (TypeError, ValueError) as error:
+                place = '.'.join(('model', *path, key))
+                raise UsageError(f'{place} of the config, {loss["type"]}, cannot be built: {error}') from None
+
+
+def _holder_of(cfg: Config, path: list[str]) -> dict | None:
+    """The part of the model at a path, where there is one."""
+    holder = cfg.get('model')
+    for name in path:
+        holder = holder.get(name) if isinstance(holder, dict) else None
+    return holder if isinstance(holder, dict) else None

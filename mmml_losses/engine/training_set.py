@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -9,9 +10,8 @@ import torch
 from mmengine.dataset import BaseDataset, ClassBalancedDataset, ConcatDataset, RepeatDataset
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
-from mmengine.runner import BaseLoop, Runner
+from mmengine.runner import BaseLoop, IterBasedTrainLoop, Runner
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 from ..losses import MultiLabelLoss
 from ..registry import HOOKS
@@ -37,15 +37,16 @@ class TrainingSetHook(Hook):
     def before_run(self, runner: Runner) -> None:
         """Show the training set, if this is a training: only then the loop is built by now."""
         if isinstance(getattr(runner, '_train_loop', None), BaseLoop):
+            warn_of_iterations(losses_of(runner.model), runner)
             self.before_train(runner)
 
     def before_train(self, runner: Runner) -> None:
         """Show the training set to the losses that have not seen it."""
-        refuse_broadcast_memory(runner.model)
-        waiting = [loss for loss in losses_of(runner.model) if loss.wants_training_labels]
+        losses, dataset = losses_of(runner.model), runner.train_dataloader.dataset
+        refuse_shared_indices(losses, dataset)
+        waiting = [loss for loss in losses if loss.wants_training_labels]
         if not waiting:
             return
-        dataset = runner.train_dataloader.dataset
         classes = getattr(dataset, 'metainfo', {}).get('classes')
         labels, sample_idx = read_training_labels(dataset, len(classes) if classes else head_classes(runner.model))
         for loss in waiting:
@@ -64,16 +65,30 @@ def losses_of(model: nn.Module) -> list[MultiLabelLoss]:
     return [module for module in model.modules() if isinstance(module, MultiLabelLoss)]
 
 
-def refuse_broadcast_memory(model: nn.Module) -> None:
-    """Refuse to train where each iteration would replace what the other processes remember."""
-    for module in model.modules():
-        if isinstance(module, DistributedDataParallel) and module.broadcast_buffers:
-            names = {type(loss).__name__ for loss in losses_of(module) if getattr(loss, 'remembers_samples', False)}
-            if names:
-                raise ValueError(
-                    'broadcast_buffers of the model wrapper must be False: the memory of the first process would '
-                    f'overwrite that of the others in {", ".join(sorted(names))}'
-                )
+def refuse_shared_indices(losses: list[MultiLabelLoss], dataset: BaseDataset) -> None:
+    """Refuse a training set in which two images have one ``sample_idx``, for losses that know images by it."""
+    names = sorted({type(loss).__name__ for loss in losses if loss.remembers_samples})
+    if not names:
+        return
+    indices = np.asarray([index for index, _ in _data_infos(dataset)])
+    found, counts = np.unique(indices, return_counts=True)
+    if (counts > 1).any():
+        raise ValueError(
+            f'sample_idx must name one image each for {", ".join(names)}, got {found[counts > 1][0]} for '
+            f'{counts.max()} images: the parts of a ConcatDataset number their images alike'
+        )
+
+
+def warn_of_iterations(losses: list[MultiLabelLoss], runner: Runner) -> None:
+    """Say it when losses that go by epochs train by iterations, where the epoch stays 0."""
+    names = sorted({type(loss).__name__ for loss in losses if loss.goes_by_epochs})
+    if names and isinstance(runner.train_loop, IterBasedTrainLoop):
+        print_log(
+            f'{", ".join(names)} goes by epochs, and the training is by iterations, where the epoch stays 0: it will '
+            'never begin to correct. Use EpochBasedTrainLoop.',
+            logger='current',
+            level=logging.WARNING,
+        )
 
 
 def head_classes(model: nn.Module) -> int | None:

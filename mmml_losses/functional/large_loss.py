@@ -25,6 +25,8 @@ from torch import Tensor
 from .pair import Term, pair_loss
 from .terms import bce_negative, bce_positive
 
+ROUNDING = 1e-6  # 1 - 0.998 is a little more than 0.002, and a thousand times that is not three labels
+
 
 def clean_rate_of(epoch: int, relative_increase: float) -> float:
     r"""The clean rate :math:`R = \max(1 - \Delta_{rel}\,t, 0)` of epoch :math:`t`, counted from 0.
@@ -42,20 +44,27 @@ def large_losses(logits: Tensor, targets: Tensor, share: float, negative: Term =
     Args:
         logits: (N, C).
         targets: (N, C). Where it is 0 the label is unobserved and competes.
-        share: :math:`1 - R`: the number of large losses relative to all N x C labels, rounded up.
+        share: :math:`1 - R`: the number of large losses relative to all known labels, rounded up.
         negative: The term by which unobserved labels compete.
 
     Returns:
         A boolean (N, C). At most all of the unobserved labels.
     """
-    count = min(math.ceil(logits.numel() * share), logits.numel())
-    if count == 0:
+    most = _places(targets.numel(), share)
+    if most == 0:
         return torch.zeros_like(targets, dtype=torch.bool)
     losses = negative(logits.detach())
     competing = torch.where((targets == 0) & (losses != 0), losses, -math.inf)
-    threshold = competing.flatten().topk(count, sorted=False).values.amin()
+    largest = competing.flatten().topk(most).values
+    # Where labels are unknown there are fewer places: by an index, so that the shapes do not depend on the data.
+    places = (share * (targets >= 0).sum(dtype=torch.float64) - ROUNDING).ceil().long()
+    threshold = largest.index_select(0, (places - 1).clamp(0, most - 1).reshape(1))
     # With fewer competitors than places the threshold is minus infinity, which all others have.
-    return competing >= threshold.clamp(min=torch.finfo(losses.dtype).min)
+    return (competing >= threshold.clamp(min=torch.finfo(losses.dtype).min)) & (places > 0)
+
+
+def _places(labels: int, share: float) -> int:
+    return min(math.ceil(labels * share - ROUNDING), labels)
 
 
 def large_loss_rejection(

@@ -30,7 +30,17 @@ def spa_logit_probabilities(
     negative_slope: float = 3.0,
     negative_shift: float = 1.0,
 ) -> Tensor:
-    r"""Log-odds of the SPA link, :math:`\log a - \log b` with :math:`a, b` as in :func:`spa_link`."""
+    r"""Log-odds of the SPA link, :math:`\log a - \log b` with :math:`a, b` as in :func:`spa_link`.
+
+    Args:
+        logits: Any shape.
+        positive_scale: :math:`\zeta^+`.
+        positive_slope: :math:`k^+`.
+        positive_shift: :math:`b^+`.
+        negative_scale: :math:`\zeta^-`.
+        negative_slope: :math:`k^-`.
+        negative_shift: :math:`b^-`.
+    """
     log_ratio = math.log(negative_slope / negative_scale) - math.log(positive_slope / positive_scale)
     log_a = logsigmoid(negative_slope * (logits - negative_shift))
     log_b = logsigmoid(-positive_slope * (logits - positive_shift))
@@ -80,8 +90,9 @@ def phi_logit_probabilities(
     Without a margin, :math:`\log h(\sigma(v); \gamma) = (\gamma - 1)\log\sigma(v) + \log(e^v + \gamma\log(1 + e^v))`
     for logits :math:`v` of any size.
 
-    With a margin and :math:`\gamma^- > 0`, all logits with :math:`\sigma(v) \le m` read as probability 0. Their
-    log-odds, and any lower ones, are the logarithm of the smallest normal number of the dtype, with zero gradient.
+    With a margin, all logits with :math:`\sigma(v) \le m` read as probability 0, because no negative costs anything
+    there. Their log-odds, and any lower ones, are the logarithm of the smallest normal number of the dtype, with zero
+    gradient.
 
     Args:
         logits: Any shape.
@@ -97,8 +108,9 @@ def phi_logit_probabilities(
     kept = shifted.clamp(min=tiny)
     log_rest = torch.log1p(-kept)
     if gamma_negative == 0:
-        return -log_rest - log_h_positive
-    log_h = (gamma_negative - 1) * kept.log() + (kept / (1 - kept) - gamma_negative * log_rest).log()
+        log_h = -log_rest
+    else:
+        log_h = (gamma_negative - 1) * kept.log() + (kept / (1 - kept) - gamma_negative * log_rest).log()
     floor = math.log(tiny)
     return (log_h - log_h_positive).clamp(min=floor).masked_fill(shifted <= 0, floor)
 

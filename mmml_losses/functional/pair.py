@@ -28,7 +28,10 @@ _value_and_slope: dict[Callable, Callable] = {}
 
 
 def value_and_slope_of(term: Callable) -> Callable[[Callable], Callable]:
-    """Declare a function that returns the value of a term and its derivative; it takes the arguments of the term."""
+    """Declare a function that returns the value of a term and its derivative; it takes the arguments of the term.
+
+    Both must be new tensors, with memory of their own: what follows changes them in place.
+    """
 
     def declare(function: Callable) -> Callable:
         _value_and_slope[term] = function
@@ -61,6 +64,8 @@ def pair_loss(logits: Tensor, targets: Tensor, positive: Term, negative: Term, w
     Returns:
         One value per entry, not reduced; 0 at unknown labels.
     """
+    if targets.shape != logits.shape:
+        raise ValueError(f'targets must be of the shape of logits, {tuple(logits.shape)}, got {tuple(targets.shape)}')
     targets = targets.to(logits.dtype)
     with_slopes = find_value_and_slope(positive), find_value_and_slope(negative)
     constant = not targets.requires_grad and (weight is None or not weight.requires_grad)
@@ -110,13 +115,21 @@ def _at_once(
     logits: Tensor, targets: Tensor, positive: ValueAndSlope, negative: ValueAndSlope
 ) -> tuple[Tensor, Tensor]:
     """Both terms everywhere. No data-dependent shapes: this is what is compiled, and what a GPU runs."""
-    outputs = zip(negative(logits), positive(logits), strict=True)
+    outputs = zip(_own(negative(logits), logits), _own(positive(logits), logits), strict=True)
     if _visits_values(targets) and targets.numel() and targets.amin().item() >= 0:
         return tuple(of_negative.lerp_(of_positive, targets) for of_negative, of_positive in outputs)
     # A product instead of a mask, which compiled code would store, and slowly.
     known = (targets >= 0).to(logits.dtype)
     share = targets.clamp(min=0)
     return tuple(of_negative.lerp(of_positive, share) * known for of_negative, of_positive in outputs)
+
+
+def _own(outputs: tuple[Tensor, Tensor], logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Keep a careless term, whose value is its slope or the logits themselves, from having those changed in place."""
+    value, slope = outputs
+    if value is logits or slope is logits or value is slope:
+        return value.clone(), slope.clone()
+    return outputs
 
 
 def _visits_values(tensor: Tensor) -> bool:
@@ -141,7 +154,7 @@ def _block(logits: Tensor, targets: Tensor, positive: ValueAndSlope, negative: V
     marked = torch.from_numpy(np.flatnonzero((targets != 0).numpy()))
     if len(marked) > SPARSE_SHARE * len(targets):
         return _at_once(logits, targets, positive, negative)
-    outputs = negative(logits)
+    outputs = _own(negative(logits), logits)
     if len(marked):
         labels, at_marked = targets[marked], logits[marked]
         all_positive = labels.amin().item() == 1

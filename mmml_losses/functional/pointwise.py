@@ -207,7 +207,16 @@ def spa_terms(
     )
 
 
-def spa_loss(logits: Tensor, targets: Tensor, **parameters: float) -> Tensor:
+def spa_loss(
+    logits: Tensor,
+    targets: Tensor,
+    positive_scale: float = 1.0,
+    positive_slope: float = 1.0,
+    positive_shift: float = 0.0,
+    negative_scale: float = 5.0,
+    negative_slope: float = 3.0,
+    negative_shift: float = 1.0,
+) -> Tensor:
     r"""Strictly proper asymmetric loss (Cheng and Vasconcelos, Eq. 16).
 
     .. math::
@@ -218,9 +227,15 @@ def spa_loss(logits: Tensor, targets: Tensor, **parameters: float) -> Tensor:
     Args:
         logits: Any shape.
         targets: The shape of ``logits``.
-        **parameters: The scales :math:`\zeta`, slopes :math:`k` and shifts :math:`b` of :func:`spa_terms`.
+        positive_scale: :math:`\zeta^+`, divides the cost of positives.
+        positive_slope: :math:`k^+`.
+        positive_shift: :math:`b^+`.
+        negative_scale: :math:`\zeta^-`, divides the cost of the many negatives.
+        negative_slope: :math:`k^-`, how fast the cost of an easy negative falls.
+        negative_shift: :math:`b^-`, where the cost of a negative starts to grow.
     """
-    return pair_loss(logits, targets, *spa_terms(**parameters))
+    terms = spa_terms(positive_scale, positive_slope, positive_shift, negative_scale, negative_slope, negative_shift)
+    return pair_loss(logits, targets, *terms)
 
 
 def las_loss(

@@ -13,8 +13,6 @@ from .pair import BLOCK
 
 # On a GPU a block must be large enough to fill the device.
 ACCELERATOR_BLOCK = 1 << 24
-# Of a label that is not negative, so that no pair with it costs anything; a finite number keeps differences finite.
-NO_NEGATIVE = -1e30
 
 
 def label_pair_regularizer(logit_probabilities: Tensor, targets: Tensor) -> Tensor:
@@ -47,7 +45,8 @@ class _LabelPairs(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, log_odds: Tensor, targets: Tensor) -> Tensor:
-        negatives = log_odds.masked_fill(targets != 0, NO_NEGATIVE)
+        # A label that is not negative is so far below that no pair with it costs anything, and differences are finite.
+        negatives = log_odds.masked_fill(targets != 0, torch.finfo(log_odds.dtype).min / 4)
         totals, slopes = log_odds.new_zeros(len(targets)), torch.zeros_like(log_odds)
         for sample, label in _positive_blocks(targets):
             excess = negatives[sample] - log_odds[sample, label].unsqueeze(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import torch
 from torch import Tensor
 
 from .pair import Term, pair_loss
@@ -42,7 +43,8 @@ def weighted_bce_loss(
         positive: The term of positive labels, BCE by default.
         negative: The term of negative labels, BCE by default.
     """
-    of_positive, of_negative = frequency_balanced_weights(class_frequencies.to(logits), num_samples, smoothing)
+    class_frequencies = torch.as_tensor(class_frequencies).to(logits)
+    of_positive, of_negative = frequency_balanced_weights(class_frequencies, num_samples, smoothing)
     targets = targets.to(logits.dtype)
     # The total weight of a label, and the positive's part of it: the label itself, unless it is soft. An unknown one
     # stays below 0, which is enough for it to be left out.
@@ -70,7 +72,7 @@ def reweighted_bce_loss(
         positive: The term of positive labels, BCE by default.
         negative: The term of negative labels, BCE by default.
     """
-    weights = reweighting(class_frequencies.to(logits), num_samples, mode)
+    weights = reweighting(torch.as_tensor(class_frequencies).to(logits), num_samples, mode)
     return pair_loss(logits, targets, positive, negative, weights)
 
 
@@ -94,7 +96,8 @@ def cb_focal_loss(
         gamma: Focusing power; 0 is CB over BCE.
         balance: Factor of the whole loss in the code of DB.
     """
-    weights = balance * class_balanced_weights(targets.to(logits.dtype), class_frequencies.to(logits), beta, mode)
+    class_frequencies = torch.as_tensor(class_frequencies).to(logits)
+    weights = balance * class_balanced_weights(targets.to(logits.dtype), class_frequencies, beta, mode)
     return pair_loss(logits, targets, *focal_terms(gamma, gamma), weights)
 
 
@@ -133,7 +136,7 @@ def db_loss(
         positive: The term of positive labels, BCE by default.
         negative: The term of negative labels, BCE by default.
     """
-    class_frequencies, targets = class_frequencies.to(logits), targets.to(logits.dtype)
+    class_frequencies, targets = torch.as_tensor(class_frequencies).to(logits), targets.to(logits.dtype)
     weights = rebalancing_weights(targets, class_frequencies, alpha, beta, mu)
     bias = frequency_bias(class_frequencies, num_samples, kappa, negative_scale)
     tolerant = partial(stretched, term=negative, slope=negative_scale)
@@ -189,7 +192,7 @@ def ldam_loss(
         max_margin: Margin of the rarest class.
         scale: :math:`s`. LDAM takes 30 for the cosines of a normalised classifier; logits need none.
     """
-    margins = ldam_margins(class_frequencies.to(logits), scale * max_margin)
+    margins = ldam_margins(torch.as_tensor(class_frequencies).to(logits), scale * max_margin)
     scaled_logits = logits if scale == 1 else scale * logits
     lowered = scaled_logits - margins * targets.to(logits.dtype).clamp(min=0)
     return pair_loss(lowered, targets, bce_positive, bce_negative)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from numbers import Real
+
 import torch
 from torch import Tensor, nn
 
@@ -36,6 +39,11 @@ class MultiLabelLoss(nn.Module):
     leaves_out_unknown = False
     """Whether :meth:`values` of a pointwise loss is 0 at unknown labels by itself, as :func:`pair_loss` is."""
 
+    remembers_samples = False
+    """Whether the loss keeps something for every sample of the training set, by ``sample_idx``."""
+    goes_by_epochs = False
+    """Whether what the loss does depends on the epoch."""
+
     def __init__(
         self,
         reduction: str = 'mean',
@@ -45,8 +53,16 @@ class MultiLabelLoss(nn.Module):
         check_inputs: bool = True,
         own_link: Link | None = None,
         compile: bool = False,
+        **unexpected,
     ):
         super().__init__()
+        if unexpected:
+            raise TypeError(
+                f'{type(self).__name__} takes {", ".join(arguments_of(type(self)))}, got {", ".join(unexpected)} '
+                '(if a _base_ of the config sets it for another loss, add _delete_=True)'
+            )
+        if not isinstance(loss_weight, Real):
+            raise TypeError(f'loss_weight must be a number, got {loss_weight!r}')
         if not use_sigmoid:
             raise ValueError(f'use_sigmoid must be True: {type(self).__name__} scores every class by itself')
         self.use_sigmoid = use_sigmoid
@@ -57,9 +73,14 @@ class MultiLabelLoss(nn.Module):
         self.check_inputs = check_inputs
         self.adopts_link = link is None and own_link is None and not self.pointwise
         self.link = build_link(link, own_link or SigmoidLink())
-        self.compiled = compile
+        self.compiled = False
         if compile:
-            self.compile()
+            self.switch_compile_on()
+
+    def switch_compile_on(self) -> None:
+        """Run through :func:`torch.compile` from now on; copies do, too."""
+        self.compiled = True
+        self.compile()
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
@@ -158,11 +179,28 @@ class MultiLabelLoss(nn.Module):
         return self.link.logit_probabilities(promote(cls_score))
 
 
+def arguments_of(kind: type[MultiLabelLoss]) -> list[str]:
+    """What the constructor of a loss takes: its own arguments, and those of all losses."""
+    names = dict.fromkeys(
+        parameter.name
+        for constructor in (kind.__init__, MultiLabelLoss.__init__)
+        for parameter in inspect.signature(constructor).parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    )
+    return [name for name in names if name not in ('self', 'own_link')]
+
+
 def build_link(link: Link | dict | None, own: Link) -> Link:
     """The link that a loss was given, by value or by config; its own by default, and below a fitted one."""
     if link is None:
         return own
-    link = link if isinstance(link, nn.Module) else MODELS.build(link)
+    if isinstance(link, dict):
+        link = MODELS.build(link)
+    if not isinstance(link, Link):
+        raise TypeError(
+            f"link must be a link of mmml_losses, its config or None ('phi' is known to FocalLoss and AsymmetricLoss), "
+            f'got {link!r}'
+        )
     if isinstance(link, ScaledLink):
         link.take_base(own)
     return link

@@ -34,6 +34,7 @@ class SPLCLoss(PairLoss):
     The epoch comes as ``epoch=`` or from the running Runner. The authors train with ``reduction='sum'``.
     """
 
+    goes_by_epochs = True
     soft_targets = False
 
     def __init__(
@@ -80,7 +81,7 @@ class LASDLoss(MultiLabelLoss):
         threshold: The probability above which an unobserved label is a pseudo-positive; 0.9, 0.9, 0.95 and 0.93.
         expected_positives: Positive labels of an image on average (1.46, 2.94, 1.89, 31.4), from which Theorem 5.4
             derives the weight of the other unobserved labels. When not given it is estimated: a running mean, over
-            training batches, of the observed and pseudo-positives of an image.
+            training batches, of the observed and pseudo-positives of an image of which some label is known.
         negative_leverage: That weight itself, in place of the theorem's.
         gamma_positive: Focusing power of positives and pseudo-positives.
         gamma_negative: Focusing power of the other unobserved labels.
@@ -154,14 +155,16 @@ class LASDLoss(MultiLabelLoss):
 
     @torch.no_grad()
     def _update_estimate(self, logits: Tensor, target: Tensor) -> None:
-        if not self.training or not len(target):
+        if not self.training:
             return
-        positives = (self.corrected_targets(logits, target) == 1).sum().float() / len(target)
-        if get_world_size() > 1:
-            all_reduce(positives, op='mean')
-        started = self.estimated_positives > 0
-        estimate = self.estimated_positives.lerp(positives, self.momentum)
-        self.estimated_positives.copy_(torch.where(started, estimate, positives))
+        positives = (self.corrected_targets(logits, target) == 1).sum()
+        totals = torch.stack([positives, (target >= 0).any(dim=1).sum()]).float()
+        if get_world_size() > 1:  # of all processes: some may have an empty batch
+            all_reduce(totals)
+        mean = totals[0] / totals[1].clamp(min=1)
+        before = self.estimated_positives
+        estimate = torch.where(before > 0, before.lerp(mean, self.momentum), mean)
+        before.copy_(torch.where(totals[1] > 0, estimate, before))
 
 
 def check_threshold(threshold: float) -> float:

@@ -56,8 +56,8 @@ class EMAPLLoss(MultiLabelLoss):
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
+    goes_by_epochs = True
     leaves_out_unknown = True
-
     remembers_samples = True
 
     def __init__(
@@ -127,7 +127,7 @@ class EMAPLLoss(MultiLabelLoss):
 
     def _soft_labels(self, sample_idx: Tensor, target: Tensor) -> Tensor:
         """Probabilities (N, C) at pseudo-negatives, and -1 elsewhere."""
-        log_odds = self.pseudo_negatives.read(sample_idx).to(target)
+        log_odds = self.pseudo_negatives.read(sample_idx, target.size(1)).to(target)
         return log_odds.sigmoid().masked_fill(log_odds.isneginf(), -1)
 
     def _add_pseudo_negatives(self, epoch: int, max_epochs: int) -> None:

@@ -20,11 +20,14 @@ def one_hot_targets(target: Tensor, logits: Tensor) -> Tensor:
 
     Index C is background, a row of zeros; index -1 is unknown, a row of -1.
     """
+    if not isinstance(target, Tensor):
+        raise TypeError(f'target must be a tensor, got {type(target).__name__}')
     if logits.dim() != 2:
         raise ValueError(f'cls_score must be of shape (N, C), got {tuple(logits.shape)}')
     if target.shape == logits.shape:
         return target.to(logits.dtype)
-    if target.dim() != 1 or target.is_floating_point() or len(target) != len(logits):
+    may_be_indices = target.dim() == 1 and not target.is_floating_point() and target.dtype != torch.bool
+    if not may_be_indices or len(target) != len(logits):
         raise ValueError(
             f'target must be of the shape of cls_score, {tuple(logits.shape)}, or {len(logits)} integer class '
             f'indices, got {target.dtype} of shape {tuple(target.shape)}'
@@ -51,16 +54,16 @@ def count_known(target: Tensor) -> Tensor | int:
 
 
 def check_logits(logits: Tensor) -> None:
-    """Refuse logits that are not numbers, and say where the first one is."""
-    # One pass without a temporary: the sum is a number unless an entry is not, or infinities of both signs meet.
-    if not math.isnan(logits.detach().sum().item()):
+    """Refuse logits that are not finite, and say where the first one is."""
+    # One pass without a temporary: where an entry is not finite, the sum is not.
+    if math.isfinite(logits.detach().sum().item()):
         return
-    positions = logits.isnan().nonzero()
-    if len(positions):
+    positions = (~logits.isfinite()).nonzero()
+    if len(positions):  # otherwise it was the sum that overflowed
         row, column = positions[0].tolist()
         raise ValueError(
-            f'cls_score must be numbers, got NaN in {len(positions)} of {logits.numel()} entries, the first at sample '
-            f'{row}, class {column}'
+            f'cls_score must be finite, got {logits[row, column].item()} at sample {row}, class {column}, the first of '
+            f'{len(positions)} such entries of {logits.numel()}'
         )
 
 
@@ -73,6 +76,11 @@ def check_targets(target: Tensor, soft: bool, loss_name: str) -> None:
     if valid and low < 0:
         valid = bool(((target >= 0) | (target == -1)).all())
     if not valid:
-        raise ValueError(f'target must be 1, 0, -1 for unknown, or between 0 and 1, got values from {low} to {high}')
+        meaningful = ((target >= 0) & (target <= 1)) | (target == -1)
+        row, column = (~meaningful).nonzero()[0].tolist()
+        raise ValueError(
+            f'target must be 1, 0, -1 for unknown, or between 0 and 1, got {target[row, column].item()} at sample '
+            f'{row}, class {column}'
+        )
     if not soft and not bool((target == target.round()).all()):
         raise ValueError(f'target of {loss_name} must be 1, 0 or -1: it is not defined for values between 0 and 1')

@@ -29,6 +29,8 @@ class LargeLossRejection(PairLoss):
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
+    goes_by_epochs = True
+
     def __init__(
         self,
         relative_increase: float = 0.002,
@@ -51,14 +53,13 @@ class LargeLossRejection(PairLoss):
             epoch: Counted from 0; by default that of the running Runner.
             **kwargs: Ignored.
         """
-        clean_rate = self.clean_rate
-        if clean_rate is None:
-            clean_rate = F.clean_rate_of(resolve_epoch(epoch, type(self).__name__), self.relative_increase)
-        return F.large_losses(logits, target, 1 - clean_rate, self.negative)
+        return F.large_losses(logits, target, 1 - self._clean_rate(epoch), self.negative)
 
-    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        kept = target.masked_fill(self.rejected(logits, target, **kwargs), -1)
-        return F.pair_loss(logits, kept, self.positive, self.negative)
+    def values(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
+        return F.large_loss_rejection(logits, target, self._clean_rate(epoch), self.positive, self.negative)
+
+    def _clean_rate(self, epoch: int | None) -> float:
+        return _clean_rate_of(self, epoch)
 
 
 @LOSSES.register_module()
@@ -80,6 +81,8 @@ class LargeLossCorrection(PairLoss):
         negative: The term of unobserved labels, by which they also compete.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
+
+    goes_by_epochs = True
 
     def __init__(
         self,
@@ -127,39 +130,41 @@ class LargeLossCorrection(PairLoss):
         if self.memory is not None:
             sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
             self.memory.visit(sample_idx, target, remember=False)
-            return self._remembered(target, sample_idx)
+            return target.masked_fill(self._remembered(sample_idx, target) & (target == 0), 1)
         return target.masked_fill(F.large_losses(logits, target, 1 - self._clean_rate(epoch), self.negative), 1)
 
     def values(
         self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs
     ) -> Tensor:
         if self.memory is None:
-            believed = self.corrected_targets(logits, target, epoch)
-        else:
-            believed = self._correct_for_good(logits, target, epoch, sample_idx)
-        return F.pair_loss(logits, believed, self.positive, self.negative)
-
-    def _correct_for_good(self, logits: Tensor, target: Tensor, epoch: int | None, sample_idx: Tensor | None) -> Tensor:
+            return F.large_loss_correction(logits, target, self._clean_rate(epoch), self.positive, self.negative)
         sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
         if self.clean_rate is None:
             epoch = resolve_epoch(epoch, type(self).__name__)
         self.memory.visit(sample_idx, target, epoch, remember=self.training)
-        believed = self._remembered(target, sample_idx)
-        if self._clean_rate(epoch) < 1:
-            anew = F.large_losses(logits, believed, self.relative_increase, self.negative)
-            believed = believed.masked_fill(anew, 1)
-            if self.training:
-                self.memory.write(sample_idx, anew)
-        return believed
+        values, corrected = F.large_loss_permanent_correction(
+            logits,
+            target,
+            self.relative_increase if self._clean_rate(epoch) < 1 else 0.0,
+            self._remembered(sample_idx, target),
+            self.positive,
+            self.negative,
+        )
+        if self.training:
+            self.memory.write(sample_idx, corrected)
+        return values
 
-    def _remembered(self, target: Tensor, sample_idx: Tensor) -> Tensor:
-        corrected = self.memory.read(sample_idx).to(target.device) > 0
-        return target.masked_fill(corrected & (target == 0), 1)
+    def _remembered(self, sample_idx: Tensor, target: Tensor) -> Tensor:
+        return self.memory.read(sample_idx, target.size(1)).to(target.device) > 0
 
     def _clean_rate(self, epoch: int | None) -> float:
-        if self.clean_rate is not None:
-            return self.clean_rate
-        return F.clean_rate_of(resolve_epoch(epoch, type(self).__name__), self.relative_increase)
+        return _clean_rate_of(self, epoch)
+
+
+def _clean_rate_of(loss: LargeLossRejection | LargeLossCorrection, epoch: int | None) -> float:
+    if loss.clean_rate is not None:
+        return loss.clean_rate
+    return F.clean_rate_of(resolve_epoch(epoch, type(loss).__name__), loss.relative_increase)
 
 
 def _check_rates(relative_increase: float, clean_rate: float | None) -> None:

@@ -63,9 +63,11 @@ class SampleMemory(nn.Module):
         Returns:
             Whether this is the first visit of an epoch.
         """
-        indices = self._reserve(sample_idx, target.size(1))
+        if remember:
+            self._reserve(sample_idx, target.size(1))
+        indices = sample_idx.to(self.table.device)
         fingerprints = fingerprint_rows(target).to(indices.device)
-        known = self.fingerprints[indices]
+        known = self._known_fingerprints(indices)
         if remember:
             self.fingerprints[indices] = torch.where(known == 0, fingerprints, known)
             known = self.fingerprints[indices]  # read again: two samples of this batch may claim one index
@@ -78,10 +80,14 @@ class SampleMemory(nn.Module):
             )
         return self._note_epoch(epoch) if remember else False
 
-    def read(self, sample_idx: Tensor) -> Tensor:
-        """A copy of the rows of samples, (N, C)."""
-        indices = self._reserve(sample_idx, self.table.size(1))
-        return self.table[indices]
+    def read(self, sample_idx: Tensor, classes: int) -> Tensor:
+        """A copy of the rows of samples, (N, ``classes``); of one that has not come yet, as if nothing was written."""
+        indices = sample_idx.to(self.table.device)
+        rows = self.table.new_full((len(indices), classes), self.fill)
+        here = indices < self.size
+        if here.any():
+            rows[here] = self.table[indices[here]]
+        return rows
 
     def write(self, sample_idx: Tensor, rows: Tensor) -> None:
         """Raise the entries of samples to the values given, where they are larger.
@@ -90,7 +96,8 @@ class SampleMemory(nn.Module):
             sample_idx: (N,). The same sample may occur several times.
             rows: (N, C).
         """
-        indices = self._reserve(sample_idx, rows.size(1))
+        self._reserve(sample_idx, rows.size(1))
+        indices = sample_idx.to(self.table.device)
         rows = rows.detach().to(self.table)
         self.table.scatter_reduce_(0, indices.unsqueeze(1).expand_as(rows), rows, 'amax')
         self.unshared = True
@@ -115,6 +122,12 @@ class SampleMemory(nn.Module):
                 all_reduce(self.fingerprints[:size], 'max')
         self.unshared = False
 
+    def _known_fingerprints(self, indices: Tensor) -> Tensor:
+        if not self.size:
+            return torch.zeros_like(indices)
+        known = self.fingerprints[indices.clamp(max=self.size - 1)]
+        return known.masked_fill(indices >= self.size, 0)
+
     def _note_epoch(self, epoch: int | None) -> bool:
         starts = epoch is not None and epoch != self.epoch
         if starts and self.unshared and self.epoch is not None and get_world_size() > 1:
@@ -128,8 +141,8 @@ class SampleMemory(nn.Module):
         self.unshared = True
         return starts
 
-    def _reserve(self, sample_idx: Tensor, classes: int) -> Tensor:
-        """Make room for samples; their indices on the device of the table."""
+    def _reserve(self, sample_idx: Tensor, classes: int) -> None:
+        """Make room for samples."""
         if sample_idx.numel():
             lowest, highest = (bound.item() for bound in sample_idx.aminmax())
             if lowest < 0:
@@ -137,7 +150,6 @@ class SampleMemory(nn.Module):
             self._resize(max(highest + 1, self.size), classes)
         else:
             self._resize(self.size, classes)
-        return sample_idx.to(self.table.device)
 
     def _resize(self, size: int, classes: int) -> None:
         present = self.table.size(1)

@@ -8,8 +8,8 @@ from .. import functional as F
 from ..functional.pair import Term
 from ..registry import LOSSES
 from .base import MultiLabelLoss
-from .links import Link, PhiLink, SPALink
-from .terms import build_negative, build_positive
+from .links import Link, PhiLink
+from .terms import build_negative, build_positive, describe_term, own_link_of
 
 
 @LOSSES.register_module()
@@ -31,12 +31,16 @@ class PairLoss(MultiLabelLoss):
     leaves_out_unknown = True
 
     def __init__(self, positive: Term | str | dict = 'bce', negative: Term | str | dict = 'bce', **kwargs):
-        super().__init__(**kwargs)
-        self.positive = build_positive(positive)
-        self.negative = build_negative(negative)
+        positive, negative = build_positive(positive), build_negative(negative)
+        super().__init__(own_link=own_link_of(positive, negative), **kwargs)
+        self.positive = positive
+        self.negative = negative
 
     def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
         return F.pair_loss(logits, target, self.positive, self.negative)
+
+    def extra_repr(self) -> str:
+        return f'positive={describe_term(self.positive)}, negative={describe_term(self.negative)}'
 
 
 @LOSSES.register_module()
@@ -212,7 +216,8 @@ class HillLoss(PairLoss):
 class SPALoss(PairLoss):
     """Strictly proper asymmetric loss (Cheng and Vasconcelos, Eq. 16), with the link that makes it proper.
 
-    The loss acts on the logit; its probabilities are read through :class:`SPALink`, never through a sigmoid.
+    The loss acts on the logit; its probabilities are read through :class:`SPALink` of the same constants, never
+    through a sigmoid. A :class:`PairLoss` of two ``spa`` terms does the same.
 
     Args:
         positive_scale: Divides the cost of positives.
@@ -245,7 +250,7 @@ class SPALoss(PairLoss):
             negative_slope=negative_slope,
             negative_shift=negative_shift,
         )
-        super().__init__(*F.spa_terms(**parameters), own_link=SPALink(**parameters), **kwargs)
+        super().__init__(*F.spa_terms(**parameters), **kwargs)
 
 
 @LOSSES.register_module()
@@ -272,6 +277,8 @@ class LASLoss(MultiLabelLoss):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        if negative_leverage is not None and negative_leverage < 0:
+            raise ValueError(f'negative_leverage must be at least 0, got {negative_leverage}')
         self.negative_leverage = negative_leverage
         self.expected_positives = expected_positives
         self.gamma_positive = gamma_positive

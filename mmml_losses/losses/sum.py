@@ -21,6 +21,9 @@ class SumLoss(MultiLabelLoss):
             ``'loss'``, because MMEngine adds every logged value of such a name to the total.
         loss_weight: Factor of the whole sum.
         link: Replaces the link of the first pointwise part, or scales it (:class:`TemperatureLink`).
+        use_sigmoid: As in :class:`MultiLabelLoss`.
+        check_inputs: Whether the parts check their inputs; False switches it off in all of them.
+        compile: Whether every part is compiled, by itself, since heads ask for the parts.
 
     Example:
         >>> SumLoss(losses=dict(spa=dict(type='SPALoss'), lpr=dict(type='LabelPairRegularizer', loss_weight=0.5)))
@@ -32,6 +35,8 @@ class SumLoss(MultiLabelLoss):
         loss_weight: float = 1.0,
         link: Link | dict | None = None,
         use_sigmoid: bool = True,
+        check_inputs: bool = True,
+        compile: bool = False,
     ):
         if not isinstance(losses, dict):
             raise TypeError(f'losses must be a dict of losses by name, got {type(losses).__name__}')
@@ -40,13 +45,21 @@ class SumLoss(MultiLabelLoss):
             raise ValueError('losses must name at least one part, got none')
         first = next((part for part in parts.values() if part.pointwise), None)
         super().__init__(
-            loss_weight=loss_weight, link=link, own_link=first.link if first else None, use_sigmoid=use_sigmoid
+            loss_weight=loss_weight,
+            link=link,
+            use_sigmoid=use_sigmoid,
+            check_inputs=check_inputs,
+            own_link=first.link if first else None,
         )
         # A sum of regularisers alone is one, too: in a sum with a loss it reads through the link of that loss.
         self.pointwise = first is not None
         self.adopts_link = link is None and first is None
         self.losses = nn.ModuleDict(parts)
         self.adopt_link(self.link)
+        for part in parts.values():
+            part.check_inputs = part.check_inputs and check_inputs
+            if compile:
+                part.switch_compile_on()
 
     def adopt_link(self, link: Link) -> None:
         super().adopt_link(link)
@@ -84,4 +97,6 @@ def _build_part(name: str, loss: MultiLabelLoss | dict) -> MultiLabelLoss:
     part = loss if isinstance(loss, nn.Module) else LOSSES.build(loss)
     if not isinstance(part, MultiLabelLoss):
         raise TypeError(f'losses must hold losses of mmml_losses, got {type(part).__name__} as {name!r}')
+    if part.reduction == 'none':
+        raise ValueError(f"reduction must be 'mean' or 'sum' in a part of SumLoss, got 'none' in {name!r}")
     return part

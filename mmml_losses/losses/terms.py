@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
+from numbers import Real
 
 from .. import functional as F
 from ..functional.pair import Term
+from .links import Link, SPALink
 
 POSITIVE_TERMS: dict[str, Callable] = {
     'bce': F.bce_positive,
@@ -53,8 +55,33 @@ def _build(term: Term | str | dict, known: dict[str, Callable], argument: str) -
     for setting in settings:
         if setting not in allowed:
             raise ValueError(f'{argument} term {name!r} takes {", ".join(["weight", *allowed])}, got {setting!r}')
+    for setting, value in (*settings.items(), *([('weight', weight)] if weight is not None else [])):
+        if not isinstance(value, Real):
+            raise TypeError(f'{setting} of the {argument} term {name!r} must be a number, got {value!r}')
+        if setting in ('weight', 'gamma', 'scale', 'slope') and value < 0:
+            raise ValueError(f'{setting} of the {argument} term {name!r} must be at least 0, got {value}')
     built = partial(function, **settings) if settings else function
     return built if weight is None else partial(F.scaled, term=built, factor=weight)
+
+
+def describe_term(term: Term) -> str:
+    """A term as the representation of a loss shows it."""
+    if not isinstance(term, partial):
+        return getattr(term, '__name__', repr(term))
+    settings = (f'{key}={describe_term(value) if callable(value) else value}' for key, value in term.keywords.items())
+    return f'{describe_term(term.func)}({", ".join(settings)})'
+
+
+def own_link_of(positive: Term, negative: Term) -> Link | None:
+    """The link that belongs to a pair of terms: SPA's for both terms of SPA, otherwise the sigmoid, by None."""
+    settings = {}
+    for sign, term, of_spa in (('positive', positive, F.spa_positive), ('negative', negative, F.spa_negative)):
+        function, given = (term.func, term.keywords) if isinstance(term, partial) else (term, {})
+        if function is not of_spa:
+            return None
+        defaults = {name: parameter.default for name, parameter in inspect.signature(of_spa).parameters.items()}
+        settings |= {f'{sign}_{name}': given.get(name, defaults[name]) for name in ('scale', 'slope', 'shift')}
+    return SPALink(**settings)
 
 
 def margin_of(term: Term) -> float:

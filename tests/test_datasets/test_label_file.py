@@ -1,5 +1,4 @@
 import json
-import time
 
 import numpy as np
 import pytest
@@ -156,15 +155,12 @@ def test_bad_arguments_are_named(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_of_the_size_of_coco_are_small_and_fast(tmp_path):
+def test_files_of_the_size_of_coco_are_small(tmp_path):
     labels = random_labels(82081, 80, (0, 0.96, 0.04))
     samples = SampleLabels(
         tuple(map(str, range(80))), [f'COCO_train2014_{number:012d}.jpg' for number in range(82081)], labels
     )
-    start = time.perf_counter()
     save_label_file(tmp_path / 'labels.json', labels, samples, {})
     restored = load_label_file(tmp_path / 'labels.json').labels_for(samples)
-    # Half a second here; the rest is for machines that are slow or busy.
-    assert time.perf_counter() - start < 5
     assert np.array_equal(restored, labels)
     assert (tmp_path / 'labels.json').stat().st_size < 1.5e6

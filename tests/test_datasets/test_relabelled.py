@@ -1,6 +1,5 @@
 import pickle
 import shutil
-import time
 
 import numpy as np
 import pytest
@@ -381,13 +380,10 @@ def test_a_missing_file_is_named_before_the_dataset_is_built(tmp_path):
         Relabelled(dict(type=build), str(tmp_path / 'nothing.json'))
 
 
-def test_wrapping_a_dataset_of_the_size_of_coco_is_fast(tmp_path):
+def test_wrapping_a_dataset_of_the_size_of_coco_takes_a_byte_per_label(tmp_path):
     labels = np.random.RandomState(0).rand(82081, 80) < 0.04
     infos = [dict(gt_label=np.flatnonzero(row).tolist()) for row in labels]
     inner = Toy(infos, metainfo=dict(classes=tuple(map(str, range(80)))))
     file = write(tmp_path, inner, np.ones(labels.shape, dtype=np.int8))
-    start = time.perf_counter()
     dataset = Relabelled(inner, file)
-    # Less than a second here; the rest is for machines that are slow or busy.
-    assert time.perf_counter() - start < 5
     assert dataset._labels.nbytes == labels.size

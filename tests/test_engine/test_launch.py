@@ -14,7 +14,7 @@ from mmml_losses.datasets import MissingDataError
 from mmml_losses.engine import launch
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.loss_swap import find_loss, replace_loss
+from mmml_losses.engine.loss_swap import check_loss, find_loss, replace_loss
 
 
 @pytest.fixture
@@ -171,3 +171,34 @@ def test_a_checkpoint_behind_a_url_is_checked_like_a_local_one(server, tmp_path,
         launch.safe_checkpoint(f'{address}/missing.pth', Config())
     with pytest.raises(UsageError, match='must be a local file or an http'):
         launch.safe_checkpoint('s3://bucket/good.pth', Config())
+
+
+def test_options_reach_the_loss_that_was_swapped_in(losses_folder, tmp_path):
+    config = tmp_path / 'config.py'
+    config.write_text("model = dict(head=dict(loss=dict(type='mmml_losses.SPALoss', positive_scale=2.0)))\n")
+    args = argparse.Namespace(
+        config=str(config), loss='SPLCLoss', cfg_options={'model.head.loss.threshold': 0.9, 'model.head.topk': 3}
+    )
+    cfg = launch.read_config(args, losses_folder)
+    assert cfg.model.head.loss == dict(type='mmml_losses.SPLCLoss', threshold=0.9)
+    assert cfg.model.head.topk == 3
+
+
+@pytest.mark.parametrize(
+    ('loss', 'message'),
+    [
+        (dict(type='mmml_losses.HillLoss', gama=2), r'HillLoss, cannot be built: .*HillLoss takes lamb, margin, gamma'),
+        (dict(type='mmml_losses.ROLELoss'), r'ROLELoss, cannot be built: .*num_samples'),
+        (dict(type='mmml_losses.SPLCLoss', threshold=1.5), r'threshold must be in \(0, 1\], got 1.5'),
+    ],
+)
+def test_a_loss_that_cannot_be_built_ends_a_tool_in_one_sentence(loss, message):
+    with pytest.raises(UsageError, match=rf'model\.head\.loss of the config, mmml_losses\..*{message}'):
+        check_loss(Config(dict(model=dict(head=dict(loss=loss)))))
+
+
+@pytest.mark.parametrize(
+    'model', [dict(head=dict(loss=dict(type='mmpretrain.Whatever', x=1))), dict(head=dict()), dict(), None]
+)
+def test_losses_of_others_are_not_built(model):
+    check_loss(Config(dict(model=model)))

@@ -1,6 +1,7 @@
 """The hook that shows the training set to the losses."""
 
 import copy
+import logging
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,10 +11,10 @@ import torch
 from mmengine.dataset import BaseDataset, ClassBalancedDataset, ConcatDataset, RepeatDataset
 from mmengine.runner import Runner
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 from mmml_losses.engine import training_set
 from mmml_losses.engine.training_set import TrainingSetHook, describe_labels, read_training_labels
+from mmml_losses.losses.large_loss import LargeLossCorrection
 from mmml_losses.losses.pointwise import BCELoss
 from mmml_losses.losses.reweighted import CBFocalLoss, DBFocalLoss
 from mmml_losses.losses.sum import SumLoss
@@ -48,8 +49,15 @@ class Sharing(BCELoss):
         self.shared += 1
 
 
-class Remembering(BCELoss):
-    remembers_samples = True
+class Collect(logging.Handler):
+    """Keeps the messages of a logger."""
+
+    def __init__(self, messages: list[str]):
+        super().__init__()
+        self.messages = messages
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
 
 
 @pytest.fixture
@@ -301,21 +309,25 @@ def test_unknown_and_soft_labels_are_described():
     )
 
 
-@pytest.fixture
-def process_group(tmp_path):
-    torch.distributed.init_process_group('gloo', init_method=f'file://{tmp_path / "store"}', rank=0, world_size=1)
-    yield
-    torch.distributed.destroy_process_group()
+def test_samples_that_share_an_index_are_refused_for_losses_that_remember_them():
+    dataset = ConcatDataset([Listed([dict(gt_label=[0]), dict(gt_label=[1])]) for _ in range(2)])
+    message = 'sample_idx must name one image each for LargeLossCorrection, got 0 for 2 images: .* ConcatDataset'
+    with pytest.raises(ValueError, match=message):
+        TrainingSetHook().before_train(fake_runner(dataset, LargeLossCorrection(permanent=True)))
+    TrainingSetHook().before_train(fake_runner(dataset, LargeLossCorrection()))
+    repeated = RepeatDataset(dataset.datasets[0], 2)
+    TrainingSetHook().before_train(fake_runner(repeated, LargeLossCorrection(permanent=True)))
 
 
-@pytest.mark.filterwarnings('ignore:.broadcast_buffers. is deprecated:FutureWarning')
-@pytest.mark.usefixtures('process_group')
-def test_memory_that_ddp_would_overwrite_is_refused():
-    model = nn.ModuleList([nn.Linear(1, 1), Remembering()])
-    for outer in (lambda wrapped: wrapped, lambda wrapped: nn.ModuleList([wrapped])):
-        runner = SimpleNamespace(model=outer(DistributedDataParallel(model, broadcast_buffers=True)))
-        with pytest.raises(ValueError, match=r'broadcast_buffers .* must be False: .* in Remembering'):
-            TrainingSetHook().before_train(runner)
-    TrainingSetHook().before_train(SimpleNamespace(model=DistributedDataParallel(model, broadcast_buffers=False)))
-    forgetful = nn.ModuleList([nn.Linear(1, 1), BCELoss()])
-    TrainingSetHook().before_train(SimpleNamespace(model=DistributedDataParallel(forgetful, broadcast_buffers=True)))
+@pytest.mark.parametrize(('loss', 'warned'), [('SPLCLoss', True), ('LargeLossRejection', True), ('HillLoss', False)])
+def test_training_by_iterations_is_warned_of_where_epochs_count(cfg, loss, warned):
+    cfg.model.head.loss = dict(type=f'mmml_losses.{loss}')
+    cfg.train_cfg = dict(by_epoch=False, max_iters=1, val_interval=1)
+    cfg.param_scheduler = []
+    cfg.default_hooks.logger = dict(type='LoggerHook', log_metric_by_epoch=False)
+    cfg.train_dataloader.sampler.type = 'InfiniteSampler'
+    runner = Runner.from_cfg(cfg)
+    messages = []
+    runner.logger.addHandler(Collect(messages))
+    runner.train()
+    assert any(f'{loss} goes by epochs, and the training is by iterations' in message for message in messages) is warned

@@ -59,9 +59,14 @@ def test_the_largest_are_those_of_a_sort(batch, share, negative):
     unobserved = [(row, label) for row in range(7) for label in range(6) if targets[row, label] == 0]
     unobserved.sort(key=lambda place: -losses[place])
     expected = torch.zeros(7, 6, dtype=torch.bool)
-    for place in unobserved[: math.ceil(42 * share)]:
+    for place in unobserved[: math.ceil((targets >= 0).sum().item() * share)]:
         expected[place] = True
     assert torch.equal(large_losses(logits, targets, share, negative), expected)
+
+
+def test_a_share_is_not_rounded_up_for_its_last_binary_digit():
+    logits = torch.arange(1000.0).view(1, 1000)
+    assert large_losses(logits, torch.zeros(1, 1000), 1 - clean_rate_of(1, 0.002)).sum() == 2
 
 
 def test_ties_at_the_last_place_are_all_large():
@@ -119,7 +124,7 @@ def test_a_permanent_correction_stays_and_leaves_room_for_more(batch):
     # In the next batch the label is easy, yet it stays positive, and the next ones follow.
     _, corrected = large_loss_permanent_correction(-logits, targets, 0.1, corrected)
     assert corrected[first].all()
-    assert corrected.sum() == 2 * math.ceil(42 * 0.1)
+    assert corrected.sum() == 2 * math.ceil((targets >= 0).sum().item() * 0.1)
     values, kept = large_loss_permanent_correction(logits, targets, 0.0, corrected)
     assert torch.equal(kept, corrected)
     torch.testing.assert_close(values[corrected], bce_positive(logits)[corrected])

@@ -119,6 +119,31 @@ def test_a_user_can_declare_a_derivative():
     assert (logits.grad == 3).all()
 
 
+def test_a_careless_term_changes_nothing_of_the_callers():
+    def itself(logits):
+        return logits * 1.0
+
+    @F.value_and_slope_of(itself)
+    def _itself(logits):
+        return logits, torch.ones_like(logits)
+
+    def exponential(logits):
+        return logits.exp()
+
+    @F.value_and_slope_of(exponential)
+    def _exponential(logits):
+        value = logits.exp()
+        return value, value
+
+    for size in ((3, 4), (300, 700)):
+        logits = torch.randn(size, dtype=torch.float64)
+        before = logits.clone()
+        targets = (torch.rand(size) < 0.01).double()
+        values = F.pair_loss(logits, targets, exponential, itself, torch.full(size, 2.0, dtype=torch.float64))
+        assert torch.equal(logits, before)
+        torch.testing.assert_close(values, 2 * torch.where(targets == 1, before.exp(), before))
+
+
 def test_gradients_reach_soft_targets():
     logits = torch.randn(3, 4, dtype=torch.float64)
     targets = torch.rand(3, 4, dtype=torch.float64, requires_grad=True)

@@ -14,6 +14,7 @@ from mmml_losses.registry import LOSSES
 from tests.losses_table import (
     COUNTING_CLASSES,
     REMEMBERING,
+    STATEFUL,
     SUMS,
     TABLE,
     build,
@@ -111,6 +112,18 @@ def test_unknown_columns_might_as_well_be_absent(name):
     loss, expected = evaluate(name, logits, targets), evaluate(name, expected_logits, targets[:, :6])
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(gradient(loss, logits)[:, :6], gradient(expected, expected_logits))
+
+
+@pytest.mark.parametrize('name', [name for name in TABLE if not TABLE[name].get('bucket_size')])
+def test_unknown_rows_might_as_well_be_absent(name):
+    logits, targets = example()
+    unknown = torch.full((2, 5), -1.0, dtype=targets.dtype)
+    longer = torch.cat([logits.detach(), torch.randn(2, 5, dtype=targets.dtype)]).requires_grad_()
+    views = context(longer)['views']
+    loss = evaluate(name, longer, torch.cat([targets, unknown]), views=views)
+    expected = evaluate(name, logits, targets, views=tuple(view[:6] for view in views))
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(gradient(loss, longer)[:6], gradient(expected, logits))
 
 
 @pytest.mark.parametrize('fill', [0, 1, -1])
@@ -317,7 +330,7 @@ def test_targets_of_any_dtype(name, dtype):
 @pytest.mark.parametrize(
     ('targets', 'message'),
     [
-        (torch.full((6, 5), 2.0), r'target must be 1, 0, -1 .* got values from 2.0 to 2.0'),
+        (torch.full((6, 5), 2.0), r'target must be 1, 0, -1 .* got 2.0 at sample 0, class 0'),
         (torch.full((6, 5), -0.5), r'target must be 1, 0, -1'),
         (torch.full((6, 5), math.nan), r'target must be 1, 0, -1'),
         (torch.zeros(5, 6), r'target must be of the shape of cls_score, \(6, 5\), .* shape \(5, 6\)'),
@@ -335,7 +348,11 @@ def test_logits_that_are_not_numbers_are_refused_with_their_position(name):
     logits, targets = example()
     logits = logits.detach()
     logits[4, 2] = logits[5, 0] = math.nan
-    with pytest.raises(ValueError, match=r'cls_score must be numbers, got NaN in 2 of 30 .* sample 4, class 2'):
+    message = r'cls_score must be finite, got nan at sample 4, class 2, the first of 2 such entries of 30'
+    with pytest.raises(ValueError, match=message):
+        evaluate(name, logits, targets)
+    logits[4, 2], logits[5, 0] = 0, math.inf
+    with pytest.raises(ValueError, match='cls_score must be finite, got inf at sample 5, class 0'):
         evaluate(name, logits, targets)
 
 
@@ -381,7 +398,7 @@ def test_copies_and_state_survive(name):
     again = loss(logits, targets, **context(logits))
     for other in copies:
         torch.testing.assert_close(other(logits, targets, **context(logits)), again, rtol=0, atol=0)
-    if name not in REMEMBERING:
+    if name not in STATEFUL:
         assert torch.equal(again, expected)
 
 

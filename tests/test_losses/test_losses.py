@@ -1,5 +1,6 @@
 """What is particular to single losses."""
 
+import copy
 import itertools
 
 import pytest
@@ -9,7 +10,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 from mmml_losses.losses import (
     AsymmetricLoss,
     BCELoss,
+    FocalLoss,
+    HillLoss,
     LabelPairRegularizer,
+    PairLoss,
+    PhiLink,
     SigmoidLink,
     SPALink,
     SPALoss,
@@ -105,11 +110,38 @@ def test_a_regularisers_own_link_is_not_the_sums(batch):
         ([BCELoss()], TypeError, 'losses must be a dict of losses by name, got list'),
         ({'bce_loss': BCELoss()}, ValueError, "names without 'loss'.*'bce_loss'"),
         ({'bce': torch.nn.BCELoss()}, TypeError, 'losses of mmml_losses'),
+        ({'bce': BCELoss(reduction='none')}, ValueError, "'mean' or 'sum' in a part of SumLoss, got 'none' in 'bce'"),
     ],
 )
 def test_bad_sums_are_refused(losses, error, message):
     with pytest.raises(error, match=message):
         SumLoss(losses)
+
+
+def test_a_sum_switches_the_checks_of_its_parts_off(batch):
+    logits, targets = batch
+    bad = logits.masked_fill(logits > 1, torch.inf)
+    with pytest.raises(ValueError, match='cls_score must be finite'):
+        SumLoss(dict(bce=BCELoss(), lpr=LabelPairRegularizer()))(bad, targets)
+    SumLoss(dict(bce=BCELoss(), lpr=LabelPairRegularizer()), check_inputs=False)(bad, targets)
+
+
+def test_a_sum_compiles_its_parts(batch, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(torch.nn.Module, 'compile', lambda self: compiled.append(type(self).__name__))
+    loss = SumLoss(dict(spa=dict(type='SPALoss'), bce=BCELoss()), compile=True)
+    assert compiled == ['SPALoss', 'BCELoss']
+    copy.deepcopy(loss)
+    assert compiled == ['SPALoss', 'BCELoss'] * 2
+
+
+def test_a_pair_of_spa_terms_reads_through_their_link(batch):
+    logits, _ = batch
+    torch.testing.assert_close(PairLoss('spa', 'spa').probabilities(logits), SPALoss().probabilities(logits))
+    negative = dict(type='spa', scale=2.0, slope=1.5)
+    expected = SPALoss(negative_scale=2.0, negative_slope=1.5).probabilities(logits)
+    torch.testing.assert_close(PairLoss('spa', negative).probabilities(logits), expected)
+    torch.testing.assert_close(PairLoss('bce', 'spa').probabilities(logits), logits.sigmoid())
 
 
 def test_sum_refuses_reduction_none(batch):
@@ -130,3 +162,38 @@ def test_sum_refuses_reduction_none(batch):
 def test_bad_hyper_parameters_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ('make', 'message'),
+    [
+        (lambda: BCELoss(link='phi'), "link must be a link of mmml_losses, its config or None .* got 'phi'"),
+        (lambda: BCELoss()(torch.zeros(2, 3), [0, 1]), 'target must be a tensor, got list'),
+        (lambda: BCELoss(loss_weight='1'), "loss_weight must be a number, got '1'"),
+        (
+            lambda: HillLoss(gama=2),
+            r'HillLoss takes lamb, margin, gamma, reduction, loss_weight, .*, got gama \(.* add _delete_=True\)',
+        ),
+    ],
+)
+def test_wrong_types_are_refused(make, message):
+    with pytest.raises(TypeError, match=message):
+        make()
+
+
+def test_flags_are_no_class_indices():
+    with pytest.raises(ValueError, match=r'target must be of the shape of cls_score.*torch\.bool'):
+        BCELoss()(torch.zeros(2, 3), torch.tensor([True, False]))
+
+
+@pytest.mark.parametrize('loss', [AsymmetricLoss, FocalLoss])
+def test_phi_is_the_link_of_the_same_constants(batch, loss):
+    logits, _ = batch
+    arguments = dict(gamma_positive=1.0, gamma_negative=3.0)
+    expected = PhiLink(**arguments, margin=0.05 if loss is AsymmetricLoss else 0.0)(logits)
+    torch.testing.assert_close(loss(**arguments, link='phi').probabilities(logits), expected)
+    with pytest.raises(ValueError, match="link must be a link, its config, 'phi' or None, got 'psi'"):
+        loss(link='psi')
+    foreign = dict(detach_weight=True) if loss is AsymmetricLoss else dict(alpha=0.25)
+    with pytest.raises(ValueError, match="link='phi' undoes the bias of focusing, and cannot be had together with"):
+        loss(**foreign, link='phi')

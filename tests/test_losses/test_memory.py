@@ -29,12 +29,12 @@ EXPECTED = [[0, 0, 0], [1, 1, 0], [0, 0, 0], [0, 0, 0], [0, 1, 0]]
 
 def test_reads_what_was_written_and_the_fill_elsewhere(memory):
     assert memory.rows().tolist() == EXPECTED
-    assert memory.read(torch.tensor([1, 3, 99])).tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 0]]
-    assert memory.read(torch.tensor([1])).dtype == torch.uint8
+    assert memory.read(torch.tensor([1, 3, 99]), 3).tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 0]]
+    assert memory.read(torch.tensor([1]), 3).dtype == torch.uint8
 
 
 def test_what_is_read_is_a_copy(memory):
-    memory.read(torch.tensor([1])).fill_(9)
+    memory.read(torch.tensor([1]), 3).fill_(9)
     assert memory.rows().tolist() == EXPECTED
 
 
@@ -149,7 +149,7 @@ def test_a_memory_first_read_in_inference_can_be_written_to():
     memory = SampleMemory('SomeLoss')
     with torch.inference_mode():
         memory.visit(torch.tensor([1]), torch.ones(1, 3), remember=False)
-        assert memory.read(torch.tensor([1])).tolist() == [[0, 0, 0]]
+        assert memory.read(torch.tensor([1]), 3).tolist() == [[0, 0, 0]]
     memory.write(torch.tensor([1]), torch.ones(1, 3))
     assert memory.rows().tolist() == [[0, 0, 0], [1, 1, 1]]
 
@@ -192,7 +192,7 @@ def test_an_empty_batch_is_nothing(memory):
     none = torch.zeros(0, dtype=torch.int64)
     memory.visit(none, torch.zeros(0, 3))
     memory.write(none, torch.zeros(0, 3))
-    assert memory.read(none).shape == (0, 3)
+    assert memory.read(none, 3).shape == (0, 3)
     assert memory.rows().tolist() == EXPECTED
 
 

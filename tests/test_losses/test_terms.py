@@ -32,6 +32,12 @@ def test_functions_are_taken_as_they_are():
     assert build_positive(torch.abs) is torch.abs
 
 
+def test_a_loss_shows_its_terms():
+    shown = repr(PairLoss(positive=dict(type='focal_margin', margin=0.5), negative=dict(type='hill', weight=2.0)))
+    assert 'positive=focal_margin_positive(margin=0.5)' in shown
+    assert 'negative=scaled(term=hill_negative, factor=2.0)' in shown
+
+
 def test_a_config_is_left_alone():
     config = dict(type='hill', lamb=1.2, weight=0.5)
     PairLoss(negative=config)
@@ -44,6 +50,12 @@ def test_a_config_is_left_alone():
         (dict(positive='mse'), ValueError, "positive must be one of bce, focal, .*, got 'mse'"),
         (dict(negative=dict(lamb=1.0)), ValueError, 'negative must be one of bce, .*, got None'),
         (dict(negative=dict(type='hill', lambda_=1.0)), ValueError, "'hill' takes weight, lamb, got 'lambda_'"),
+        (
+            dict(positive=dict(type='focal', gamma=-1)),
+            ValueError,
+            "gamma of the positive term 'focal' must be at least 0",
+        ),
+        (dict(negative=dict(type='hill', lamb='a')), TypeError, "lamb of the negative term 'hill' must be a number"),
         (dict(negative=3), TypeError, 'negative must be a function, a name or a dict with a type, got 3'),
     ],
 )
