@@ -22,9 +22,10 @@ import math
 import torch
 from torch import Tensor
 
-from .pair import Term, pair_loss
+from .pair import BLOCK, Term, pair_loss, visits_values
 from .terms import bce_negative, bce_positive
 
+SAMPLE_STEP = 64
 ROUNDING = 1e-6  # 1 - 0.998 is a little more than 0.002, and a thousand times that is not three labels
 
 
@@ -55,12 +56,23 @@ def large_losses(logits: Tensor, targets: Tensor, share: float, negative: Term =
         return torch.zeros_like(targets, dtype=torch.bool)
     losses = negative(logits.detach())
     competing = torch.where((targets == 0) & (losses != 0), losses, -math.inf)
-    largest = competing.flatten().topk(most).values
+    largest = _largest(competing.flatten(), most)
     # Where labels are unknown there are fewer places: by an index, so that the shapes do not depend on the data.
     places = (share * (targets >= 0).sum(dtype=torch.float64) - ROUNDING).ceil().long()
     threshold = largest.index_select(0, (places - 1).clamp(0, most - 1).reshape(1))
     # With fewer competitors than places the threshold is minus infinity, which all others have.
     return (competing >= threshold.clamp(min=torch.finfo(losses.dtype).min)) & (places > 0)
+
+
+def _largest(values: Tensor, count: int) -> Tensor:
+    """The largest values, in falling order."""
+    if visits_values(values) and values.numel() > BLOCK:
+        # Whatever a sample is too low a bound for need not be sorted; if the sample misleads, all of it is.
+        sample = values[::SAMPLE_STEP]
+        bound = sample.topk(min(2 * count // SAMPLE_STEP + SAMPLE_STEP, len(sample))).values[-1]
+        above = values[values >= bound]
+        values = above if len(above) >= count else values
+    return values.topk(count).values
 
 
 def _places(labels: int, share: float) -> int:

@@ -93,7 +93,7 @@ class _PairLoss(torch.autograd.Function):
         terms: tuple[Term, Term],
         with_slopes: tuple[ValueAndSlope, ValueAndSlope],
     ) -> Tensor:
-        blocked = logits.numel() > SMALL and _visits_values(targets)
+        blocked = logits.numel() > SMALL and visits_values(targets)
         values, slopes = (_in_blocks if blocked else _at_once)(logits, targets, *with_slopes)
         if weight is not None:
             values, slopes = values.mul_(weight), slopes.mul_(weight)
@@ -116,7 +116,7 @@ def _at_once(
 ) -> tuple[Tensor, Tensor]:
     """Both terms everywhere. No data-dependent shapes: this is what is compiled, and what a GPU runs."""
     outputs = zip(_own(negative(logits), logits), _own(positive(logits), logits), strict=True)
-    if _visits_values(targets) and targets.numel() and targets.amin().item() >= 0:
+    if visits_values(targets) and targets.numel() and targets.amin().item() >= 0:
         return tuple(of_negative.lerp_(of_positive, targets) for of_negative, of_positive in outputs)
     # A product instead of a mask, which compiled code would store, and slowly.
     known = (targets >= 0).to(logits.dtype)
@@ -132,7 +132,7 @@ def _own(outputs: tuple[Tensor, Tensor], logits: Tensor) -> tuple[Tensor, Tensor
     return outputs
 
 
-def _visits_values(tensor: Tensor) -> bool:
+def visits_values(tensor: Tensor) -> bool:
     """Whether code may depend on values: not while it is compiled, and not where it would have to wait for a GPU."""
     return tensor.device.type == 'cpu' and not torch.compiler.is_compiling()
 

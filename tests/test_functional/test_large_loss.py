@@ -64,6 +64,17 @@ def test_the_largest_are_those_of_a_sort(batch, share, negative):
     assert torch.equal(large_losses(logits, targets, share, negative), expected)
 
 
+@pytest.mark.parametrize('share', [0.0001, 0.01, 0.3])
+@pytest.mark.parametrize('sorted_logits', [False, True])
+def test_large_batches_take_a_shortcut_to_the_same(share, sorted_logits):
+    logits = torch.randn(100_000, generator=torch.Generator().manual_seed(0))
+    logits = logits.sort().values if sorted_logits else logits
+    logits[::64] = -9  # of which the sample knows nothing
+    found = large_losses(logits.view(100, 1000), torch.zeros(100, 1000), share)
+    expected = logits >= logits.sort(descending=True).values[math.ceil(100_000 * share) - 1]
+    assert torch.equal(found.flatten(), expected)
+
+
 def test_a_share_is_not_rounded_up_for_its_last_binary_digit():
     logits = torch.arange(1000.0).view(1, 1000)
     assert large_losses(logits, torch.zeros(1, 1000), 1 - clean_rate_of(1, 0.002)).sum() == 2
