@@ -13,7 +13,6 @@ from mmml_losses.losses import MultiLabelLoss
 from mmml_losses.registry import LOSSES
 from tests.losses_table import (
     COUNTING_CLASSES,
-    REMEMBERING,
     STATEFUL,
     SUMS,
     TABLE,
@@ -27,6 +26,23 @@ from tests.losses_table import (
 
 POINTWISE = [name for name in TABLE if is_pointwise(name)]
 SINGLE = [name for name in TABLE if name not in SUMS]
+LINEAR_IN_THE_TARGET = {
+    'BCELoss',
+    'LabelSmoothingBCELoss',
+    'WANLoss',
+    'FocalLoss',
+    'AsymmetricLoss',
+    'FocalMarginLoss',
+    'MSENegativeLoss',
+    'HillLoss',
+    'SPALoss',
+    'PairLoss',
+    'LASLoss',
+    'EMLoss',
+    'WeightedBCELoss',
+    'ReweightedBCELoss',
+}
+WITHOUT_BUCKETS = [name for name in TABLE if not TABLE[name].get('bucket_size')]
 # One value a sample, so that a weight of the sample is a factor of it.
 BY_SAMPLE = [*POINTWISE, 'lsep', 'zlpr', 'softmax', 'multi_similarity', 'circle', 'lpr', 'lpr_on_spa', 'consistency']
 # Their gradient leaves a part out on purpose: a detached weight, or a belief that is no function of the logits.
@@ -114,7 +130,7 @@ def test_unknown_columns_might_as_well_be_absent(name):
     torch.testing.assert_close(gradient(loss, logits)[:, :6], gradient(expected, expected_logits))
 
 
-@pytest.mark.parametrize('name', [name for name in TABLE if not TABLE[name].get('bucket_size')])
+@pytest.mark.parametrize('name', WITHOUT_BUCKETS)
 def test_unknown_rows_might_as_well_be_absent(name):
     logits, targets = example()
     unknown = torch.full((2, 5), -1.0, dtype=targets.dtype)
@@ -181,9 +197,8 @@ def test_callers_tensors_are_left_alone(name):
     assert all(torch.equal(tensor.detach(), old) for tensor, old in zip(tensors, before, strict=True))
 
 
+@pytest.mark.parametrize('name', WITHOUT_BUCKETS)  # which samples share a bucket is their order
 def test_permuting_samples_changes_nothing(name):
-    if TABLE[name].get('bucket_size'):
-        pytest.skip('which samples share a bucket is their order')
     logits, targets = example()
     logits = logits.detach()
     rows = torch.tensor([4, 2, 0, 5, 1, 3])
@@ -286,32 +301,12 @@ def test_labels_of_weight_zero_are_compared_with_none(name):
     torch.testing.assert_close(evaluate(name, logits, targets, weight), evaluate(name, logits, unknown))
 
 
-@pytest.mark.parametrize('name', [name for name in POINTWISE if build(name).soft_targets and name not in REMEMBERING])
+@pytest.mark.parametrize('name', [name for name in POINTWISE if TABLE[name]['type'] in LINEAR_IN_THE_TARGET])
 def test_soft_targets_mix_the_two_terms(name):
-    if TABLE[name]['type'] not in LINEAR_IN_THE_TARGET:
-        pytest.skip('its weights or beliefs depend on the target')
     logits, _ = example()
     soft = torch.full_like(logits, 0.25)
     one, zero = (evaluate(name, logits, torch.full_like(soft, value)) for value in (1, 0))
     torch.testing.assert_close(evaluate(name, logits, soft), 0.25 * one + 0.75 * zero)
-
-
-LINEAR_IN_THE_TARGET = {
-    'BCELoss',
-    'LabelSmoothingBCELoss',
-    'WANLoss',
-    'FocalLoss',
-    'AsymmetricLoss',
-    'FocalMarginLoss',
-    'MSENegativeLoss',
-    'HillLoss',
-    'SPALoss',
-    'PairLoss',
-    'LASLoss',
-    'EMLoss',
-    'WeightedBCELoss',
-    'ReweightedBCELoss',
-}
 
 
 @pytest.mark.parametrize('name', [name for name in SINGLE if not build(name).soft_targets])
