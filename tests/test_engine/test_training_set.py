@@ -12,6 +12,7 @@ from mmengine.dataset import BaseDataset, ClassBalancedDataset, ConcatDataset, R
 from mmengine.runner import Runner
 from torch import nn
 
+from mmml_losses.compat import check_checkpoint
 from mmml_losses.engine import training_set
 from mmml_losses.engine.training_set import TrainingSetHook, describe_labels, read_training_labels
 from mmml_losses.losses.large_loss import LargeLossCorrection
@@ -114,7 +115,7 @@ def test_a_runner_counts_once_and_the_checkpoint_carries_it(cfg, logged):
         f'{sum(counts) / 64:.2f} an image; rarest {rarest} ({counts[rarest]}), most frequent {most} ({counts[most]})'
     )
     checkpoint = Path(cfg.work_dir, 'epoch_2.pth')
-    saved = torch.load(checkpoint, weights_only=False)['state_dict']
+    saved = check_checkpoint(checkpoint)['state_dict']
     assert saved['head.loss_module.frequencies.counts'].tolist() == counts
 
     no_training = dict.fromkeys(('train_cfg', 'train_dataloader', 'optim_wrapper', 'param_scheduler'))
@@ -147,7 +148,7 @@ def test_resumed_and_averaged_models_have_the_counts(cfg, logged):
     assert resumed.epoch == 3
     counts = expected_counts(resumed)
     assert resumed.model.head.loss_module.frequencies.counts.tolist() == counts
-    saved = torch.load(Path(cfg.work_dir, 'epoch_3.pth'), weights_only=False)
+    saved = check_checkpoint(Path(cfg.work_dir, 'epoch_3.pth'))
     for weights in (saved['state_dict'], {k.removeprefix('module.'): v for k, v in saved['ema_state_dict'].items()}):
         assert weights['head.loss_module.frequencies.counts'].tolist() == counts
     # Without the hook the checkpoint is enough.
@@ -167,7 +168,7 @@ def test_losses_share_before_the_checkpoint_is_saved(cfg):
     finally:
         LOSSES.module_dict.pop('Sharing')
     for epoch in (1, 2):
-        saved = torch.load(Path(cfg.work_dir, f'epoch_{epoch}.pth'), weights_only=False)['state_dict']
+        saved = check_checkpoint(Path(cfg.work_dir, f'epoch_{epoch}.pth'))['state_dict']
         assert saved['head.loss_module.shared'] == epoch
 
 

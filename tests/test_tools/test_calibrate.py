@@ -16,6 +16,7 @@ from mmengine.config import Config
 from mmpretrain.registry import MODELS
 from mmpretrain.structures import DataSample
 
+from mmml_losses.compat import check_checkpoint
 from mmml_losses.engine.calibration import METHODS, LossPlace, collect_logits, find_loss_place, fit_link
 from mmml_losses.engine.errors import UsageError
 from mmml_losses.losses import AsymmetricLoss, BCELoss, SPALoss, SumLoss, provenance
@@ -120,7 +121,7 @@ def test_the_pair_of_files_reads_calibrated_probabilities(run_tool, trained, cal
 def test_files_that_do_not_belong_together_are_noticed(trained, calibrated, monkeypatch):
     messages = []
     monkeypatch.setattr(provenance, 'print_log', lambda message, **kwargs: messages.append(message))
-    checkpoints = [torch.load(file, weights_only=True) for file in (trained, calibrated[0])]
+    checkpoints = [check_checkpoint(file) for file in (trained, calibrated[0])]
     configs = [Config.fromfile(file) for file in (CONFIG, calibrated[0].with_suffix('.py'))]
     for checkpoint, config in zip(checkpoints, configs, strict=True):
         provenance.warn_of_other_loss(checkpoint, config)
@@ -133,7 +134,7 @@ def test_files_that_do_not_belong_together_are_noticed(trained, calibrated, monk
 
 def test_the_checkpoint_has_the_weights_and_the_temperature(trained, calibrated):
     out, output, _ = calibrated
-    checkpoint, original = torch.load(out, weights_only=True), torch.load(trained, weights_only=True)
+    checkpoint, original = torch.load(out, weights_only=True), check_checkpoint(trained)
     state = checkpoint['state_dict']
     temperature = state['head.loss_module.link.temperature']
     assert f'temperature {temperature:.4g}' in output
