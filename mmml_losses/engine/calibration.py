@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 from ..evaluation.calibration import calibration_errors, reliability_bins
 from ..evaluation.files import replacing
 from ..evaluation.metrics.gathering import gather_rows
+from ..functional import sigmoid_link
 from ..losses import MultiLabelLoss, SumLoss
 from ..losses.links import (
     Link,
@@ -61,7 +62,7 @@ class Figures(NamedTuple):
     @classmethod
     def of(cls, log_odds: Tensor, targets: Tensor) -> Figures:
         """The figures of (N, C) log-odds, with -1 for unknown among the targets."""
-        errors = calibration_errors(reliability_bins(log_odds.sigmoid(), targets))
+        errors = calibration_errors(reliability_bins(sigmoid_link(log_odds), targets))
         nll = negative_log_likelihood(log_odds, targets)
         return cls(nll, 100 * errors.ace, 100 * errors.ece, 100 * errors.mce)
 
