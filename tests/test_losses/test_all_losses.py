@@ -299,6 +299,33 @@ def test_labels_of_weight_zero_are_compared_with_none(name):
     weight[:, 3] = 0
     unknown = targets.masked_fill(weight == 0, -1)
     torch.testing.assert_close(evaluate(name, logits, targets, weight), evaluate(name, logits, unknown))
+    with pytest.raises(ValueError, match='weight must be the same for all labels of a sample'):
+        evaluate(name, logits, targets, torch.rand_like(weight))
+
+
+def test_sample_weights_scale_samples_in_a_sum():
+    logits, targets = example()
+    weight = torch.tensor([0.0, 1.0, 2.0, 0.5, 0.0, 3.0], dtype=logits.dtype)
+    rows = [evaluate('spa_lpr', logits[i : i + 1], targets[i : i + 1], reduction_override='sum') for i in range(6)]
+    expected = sum(factor * row for factor, row in zip(weight, rows, strict=True))
+    for form in (weight, weight.unsqueeze(1).expand(6, 5), weight.repeat_interleave(5)):
+        torch.testing.assert_close(evaluate('spa_lpr', logits, targets, form, reduction_override='sum'), expected)
+
+
+def test_soft_targets_are_refused_in_a_sum_with_a_part_that_has_none():
+    logits, targets = example()
+    with pytest.raises(ValueError, match='LabelPairRegularizer must be 1, 0 or -1'):
+        evaluate('spa_lpr', logits, targets * 0.5)
+
+
+@pytest.mark.parametrize('name', [name for name in TABLE if not build(name).goes_by_epochs and name not in STATEFUL])
+def test_context_that_is_not_needed_changes_nothing(name):
+    logits, targets = example()
+    views = context(logits)['views']
+    loss = build(name)
+    torch.testing.assert_close(
+        loss(logits, targets, epoch=3, sample_idx=torch.arange(6), views=views), loss(logits, targets, views=views)
+    )
 
 
 @pytest.mark.parametrize('name', [name for name in POINTWISE if TABLE[name]['type'] in LINEAR_IN_THE_TARGET])
