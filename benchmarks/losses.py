@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
+from mmml_losses import compat
 from mmml_losses.losses import MultiLabelLoss
 from mmml_losses.registry import LOSSES
 
@@ -64,7 +65,13 @@ POINTWISE = {
     'LDAMLoss': dict(class_frequencies=...),
 }
 SETWISE = ('LSEPLoss', 'ZLPRLoss', 'TwoWayLoss', 'SoftmaxLoss', 'MultiSimilarityLoss', 'CircleLoss', 'DRLoss')
-OTHERS = ('LabelPairRegularizer',)
+# What keeps something of every sample, or has data-dependent shapes: measured eagerly alone.
+OTHERS = {
+    'LabelPairRegularizer': {},
+    'LargeLossCorrection, permanent': dict(type='LargeLossCorrection', permanent=True),
+    'EMAPLLoss': dict(warmup_epochs=1, max_epochs=10),
+    'ROLELoss': dict(num_samples=256, num_classes=..., expected_positives=2.9),
+}
 
 
 def published_asl(logits: Tensor, targets: Tensor) -> Tensor:
@@ -114,13 +121,20 @@ def peers() -> dict[str, Loss]:
 
 def build(name: str, settings: dict, classes: int, **kwargs) -> Loss:
     """A loss of the package that is called with logits and targets alone."""
-    settings = dict(settings)
-    if 'class_frequencies' in settings:
-        settings['class_frequencies'] = [10.0 + 7 * (column % 1000) for column in range(classes)]
-    loss: MultiLabelLoss = LOSSES.build(dict(type=name, **settings, **kwargs))
+    by_classes = dict(
+        class_frequencies=[10.0 + 7 * (column % 1000) for column in range(classes)],
+        num_classes=classes,
+    )
+    settings = {key: by_classes[key] if value is ... else value for key, value in settings.items()}
+    loss: MultiLabelLoss = LOSSES.build({'type': name, **settings, **kwargs})
 
     def call(logits: Tensor, targets: Tensor) -> Tensor:
-        return loss(logits, targets, epoch=1)
+        if not loss.remembers_samples:
+            return loss(logits, targets, epoch=1)
+        sample_idx = torch.arange(len(targets))
+        if loss.wants_training_labels:
+            loss.see_training_labels(targets, sample_idx)
+        return loss(logits, targets, epoch=1, sample_idx=sample_idx)
 
     return call
 
@@ -202,7 +216,7 @@ def compare(size: str, options: argparse.Namespace) -> None:
     """Print the table of one size."""
     samples, classes = parse(size)
     logits, targets = make_batch(samples, classes)
-    chosen = {**POINTWISE, **{name: {} for name in (*SETWISE, *OTHERS)}}
+    chosen = {**POINTWISE, **{name: {} for name in SETWISE}, **OTHERS}
     chosen = {name: settings for name, settings in chosen.items() if not options.only or name in options.only}
     reference = 'torch BCE with logits'
     losses = {reference: binary_cross_entropy_with_logits, **peers()}
@@ -210,7 +224,8 @@ def compare(size: str, options: argparse.Namespace) -> None:
     compiled = {}
     if options.compile:
         torch.compiler.reset()  # otherwise the next size would be compiled for sizes of any kind
-        torch._dynamo.config.recompile_limit = 256  # every loss of the table compiles the same method
+        if not compat.compile_settings():
+            torch._dynamo.config.recompile_limit = 256  # every loss of the table compiles the same method
         compiled['ASL, plain'] = torch.compile(plain_asl)
         for name, settings in chosen.items():
             if name not in OTHERS:

@@ -5,6 +5,7 @@ Nothing here acts where nothing is broken: each repair first looks whether its c
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import re
 import warnings
@@ -143,6 +144,16 @@ def check_checkpoint(path: str | Path, *, resume: bool = False) -> dict:
     if resume and 'config' in checkpoint.get('meta', {}):
         raise CheckpointError(f"checkpoint {path} is refused, resuming it would run the text of its meta['config']")
     return checkpoint
+
+
+def compile_settings() -> dict[str, bool]:
+    """How a loss asks :func:`torch.compile` for code of its own.
+
+    All losses share one method, and torch keeps the compiled versions of a method in one list, which is full after
+    eight. Newer versions (seen in 2.13) keep a list for each module when asked to.
+    """
+    setting = 'isolate_recompiles'
+    return {setting: True} if setting in inspect.signature(torch.compile).parameters else {}
 
 
 def warn_of_two_mmcvs() -> None:

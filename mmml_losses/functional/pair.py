@@ -93,8 +93,10 @@ class _PairLoss(torch.autograd.Function):
         terms: tuple[Term, Term],
         with_slopes: tuple[ValueAndSlope, ValueAndSlope],
     ) -> Tensor:
-        blocked = logits.numel() > SMALL and visits_values(targets)
-        values, slopes = (_in_blocks if blocked else _at_once)(logits, targets, *with_slopes)
+        way = _at_once
+        if logits.numel() > SMALL and visits_values(targets):
+            way = _in_row_blocks if any(map(_differs_by_class, terms)) else _in_blocks
+        values, slopes = way(logits, targets, *with_slopes)
         if weight is not None:
             values, slopes = values.mul_(weight), slopes.mul_(weight)
         ctx.save_for_backward(slopes, logits, targets, weight)
@@ -115,13 +117,14 @@ def _at_once(
     logits: Tensor, targets: Tensor, positive: ValueAndSlope, negative: ValueAndSlope
 ) -> tuple[Tensor, Tensor]:
     """Both terms everywhere. No data-dependent shapes: this is what is compiled, and what a GPU runs."""
+    all_known = visits_values(targets) and targets.numel() and targets.amin().item() >= 0
     outputs = zip(_own(negative(logits), logits), _own(positive(logits), logits), strict=True)
-    if visits_values(targets) and targets.numel() and targets.amin().item() >= 0:
+    if all_known:
         return tuple(of_negative.lerp_(of_positive, targets) for of_negative, of_positive in outputs)
     # A product instead of a mask, which compiled code would store, and slowly.
     known = (targets >= 0).to(logits.dtype)
     share = targets.clamp(min=0)
-    return tuple(of_negative.lerp(of_positive, share) * known for of_negative, of_positive in outputs)
+    return tuple(of_negative.lerp_(of_positive, share).mul_(known) for of_negative, of_positive in outputs)
 
 
 def _own(outputs: tuple[Tensor, Tensor], logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -146,6 +149,23 @@ def _in_blocks(
         part = slice(start, start + BLOCK)
         values[part], slopes[part] = _block(flat_logits[part], flat_targets[part], positive, negative)
     return values.view(logits.shape), slopes.view(logits.shape)
+
+
+def _differs_by_class(term: Term) -> bool:
+    """Whether a term has an argument for each class, so that it takes whole rows."""
+    arguments = term.keywords.values() if isinstance(term, partial) else ()
+    return any(each.dim() > 0 if isinstance(each, Tensor) else _differs_by_class(each) for each in arguments)
+
+
+def _in_row_blocks(
+    logits: Tensor, targets: Tensor, positive: ValueAndSlope, negative: ValueAndSlope
+) -> tuple[Tensor, Tensor]:
+    values, slopes = torch.empty_like(logits), torch.empty_like(logits)
+    step = max(1, BLOCK // logits.size(-1))
+    for start in range(0, len(logits), step):
+        rows = slice(start, start + step)
+        values[rows], slopes[rows] = _at_once(logits[rows], targets[rows], positive, negative)
+    return values, slopes
 
 
 def _block(logits: Tensor, targets: Tensor, positive: ValueAndSlope, negative: ValueAndSlope) -> tuple[Tensor, Tensor]:

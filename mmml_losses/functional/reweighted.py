@@ -45,11 +45,12 @@ def weighted_bce_loss(
     """
     class_frequencies = torch.as_tensor(class_frequencies).to(logits)
     of_positive, of_negative = frequency_balanced_weights(class_frequencies, num_samples, smoothing)
-    targets = targets.to(logits.dtype)
-    # The total weight of a label, and the positive's part of it: the label itself, unless it is soft. An unknown one
-    # stays below 0, which is enough for it to be left out.
-    weights = of_negative + targets.clamp(min=0) * (of_positive - of_negative)
-    return pair_loss(logits, targets * (of_positive / weights), positive, negative, weights)
+    return pair_loss(
+        logits,
+        targets,
+        partial(scaled, term=positive, factor=of_positive),
+        partial(scaled, term=negative, factor=of_negative),
+    )
 
 
 def reweighted_bce_loss(

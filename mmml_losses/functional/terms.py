@@ -21,8 +21,7 @@ def bce_positive(logits: Tensor) -> Tensor:
 
 @value_and_slope_of(bce_positive)
 def _bce_positive(logits: Tensor) -> tuple[Tensor, Tensor]:
-    value, slope = _bce_negative(-logits)
-    return value, slope.neg_()
+    return _mirrored_bce(-logits)
 
 
 def bce_negative(logits: Tensor) -> Tensor:
@@ -33,6 +32,11 @@ def bce_negative(logits: Tensor) -> Tensor:
 @value_and_slope_of(bce_negative)
 def _bce_negative(logits: Tensor) -> tuple[Tensor, Tensor]:
     return exact_softplus(logits), logits.sigmoid()
+
+
+def _mirrored_bce(mirrored: Tensor) -> tuple[Tensor, Tensor]:
+    """:func:`bce_positive` of the logits ``-mirrored``, whose memory it takes for the slope."""
+    return exact_softplus(mirrored), mirrored.sigmoid_().neg_()
 
 
 def exact_softplus(logits: Tensor) -> Tensor:
@@ -70,8 +74,7 @@ def asymmetric_positive(logits: Tensor, gamma: float = 0.0, detach_weight: bool 
 
 @value_and_slope_of(asymmetric_positive)
 def _asymmetric_positive(logits: Tensor, gamma: float = 0.0, detach_weight: bool = False) -> tuple[Tensor, Tensor]:
-    value, slope = _asymmetric_negative(-logits, gamma, 0.0, detach_weight)
-    return value, slope.neg_()
+    return _mirrored_focal(-logits, gamma, detach_weight)
 
 
 def asymmetric_negative(
@@ -101,7 +104,7 @@ def _asymmetric_negative(
     logits: Tensor, gamma: float = 4.0, margin: float = 0.05, detach_weight: bool = False
 ) -> tuple[Tensor, Tensor]:
     if margin == 0:
-        return _focal_negative(logits, gamma, detach_weight)
+        return _focused(exact_softplus(logits), logits.sigmoid(), gamma, detach_weight)
     # With the shifted probability s and c = -log(1 - s), the value is s^g c and its derivative
     # p (1 - p) s^(g - 1) (s / (1 - s) + g c). Where that is not 0, 1 - s is 1 - p + m, whose digits do not cancel.
     p, rest = logits.sigmoid(), torch.sigmoid(-logits)
@@ -121,15 +124,19 @@ def _asymmetric_negative(
     return cost.mul_(weight).mul_(shifted), rise.mul_(weight)
 
 
-def _focal_negative(logits: Tensor, gamma: float, detach_weight: bool) -> tuple[Tensor, Tensor]:
-    # With c = -log(1 - p), whose derivative is p: value p^g c, derivative p^g (g (1 - p) c + p).
-    p = logits.sigmoid()
-    cost = exact_softplus(logits)
+def _mirrored_focal(mirrored: Tensor, gamma: float, detach_weight: bool = False) -> tuple[Tensor, Tensor]:
+    """:func:`asymmetric_positive` of the logits ``-mirrored``, whose memory it takes for the slope."""
+    value, slope = _focused(exact_softplus(mirrored), mirrored.sigmoid_(), gamma, detach_weight)
+    return value, slope.neg_()
+
+
+def _focused(cost: Tensor, p: Tensor, gamma: float, detach_weight: bool) -> tuple[Tensor, Tensor]:
+    """With c = -log(1 - p), whose derivative is p: value p^g c, derivative p^g (g (1 - p) c + p). Both change."""
     if gamma == 0:
         return cost, p
     weight = _power(p, gamma)
     if detach_weight:
-        return cost.mul_(weight), weight * p
+        return cost.mul_(weight), p.mul_(weight)
     slope = p.addcmul_(1 - p, cost, value=gamma)
     return cost.mul_(weight), slope.mul_(weight)
 
@@ -153,7 +160,7 @@ def focal_margin_positive(logits: Tensor, margin: float = 1.0, gamma: float = 2.
 
 @value_and_slope_of(focal_margin_positive)
 def _focal_margin_positive(logits: Tensor, margin: float = 1.0, gamma: float = 2.0) -> tuple[Tensor, Tensor]:
-    return _asymmetric_positive(logits - margin, gamma)
+    return _mirrored_focal(margin - logits, gamma)
 
 
 def mse_negative(logits: Tensor) -> Tensor:
@@ -205,7 +212,7 @@ def spa_positive(logits: Tensor, scale: float = 1.0, slope: float = 1.0, shift: 
 
 @value_and_slope_of(spa_positive)
 def _spa_positive(logits: Tensor, scale: float = 1.0, slope: float = 1.0, shift: float = 0.0) -> tuple[Tensor, Tensor]:
-    value, derivative = _bce_positive(slope * (logits - shift))
+    value, derivative = _mirrored_bce((shift - logits).mul_(slope))
     return value.div_(scale), derivative.mul_(slope / scale)
 
 
@@ -223,8 +230,8 @@ def spa_negative(logits: Tensor, scale: float = 5.0, slope: float = 3.0, shift: 
 
 @value_and_slope_of(spa_negative)
 def _spa_negative(logits: Tensor, scale: float = 5.0, slope: float = 3.0, shift: float = 1.0) -> tuple[Tensor, Tensor]:
-    value, derivative = _bce_negative(slope * (logits - shift))
-    return value.div_(scale), derivative.mul_(slope / scale)
+    moved = (logits - shift).mul_(slope)
+    return exact_softplus(moved).div_(scale), moved.sigmoid_().mul_(slope / scale)
 
 
 def entropy_negative(logits: Tensor, alpha: float = 0.2) -> Tensor:

@@ -8,6 +8,7 @@ from numbers import Real
 import torch
 from torch import Tensor, nn
 
+from .. import compat
 from ..registry import MODELS
 from .inputs import check_logits, check_targets, count_known, one_hot_targets, promote
 from .links import Link, ScaledLink, SigmoidLink
@@ -80,12 +81,12 @@ class MultiLabelLoss(nn.Module):
     def switch_compile_on(self) -> None:
         """Run through :func:`torch.compile` from now on; copies do, too."""
         self.compiled = True
-        self.compile()
+        self.compile(**compat.compile_settings())
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
         if self.compiled:  # a copy or an unpickled loss comes without its compiled code
-            self.compile()
+            self.compile(**compat.compile_settings())
 
     def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
         """The unreduced loss.

@@ -92,7 +92,6 @@ class LASDLoss(MultiLabelLoss):
     """
 
     leaves_out_unknown = True
-
     soft_targets = False
 
     def __init__(

@@ -53,13 +53,10 @@ class LargeLossRejection(PairLoss):
             epoch: Counted from 0; by default that of the running Runner.
             **kwargs: Ignored.
         """
-        return F.large_losses(logits, target, 1 - self._clean_rate(epoch), self.negative)
+        return F.large_losses(logits, target, 1 - _clean_rate_of(self, epoch), self.negative)
 
     def values(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
-        return F.large_loss_rejection(logits, target, self._clean_rate(epoch), self.positive, self.negative)
-
-    def _clean_rate(self, epoch: int | None) -> float:
-        return _clean_rate_of(self, epoch)
+        return F.large_loss_rejection(logits, target, _clean_rate_of(self, epoch), self.positive, self.negative)
 
 
 @LOSSES.register_module()
@@ -131,13 +128,13 @@ class LargeLossCorrection(PairLoss):
             sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
             self.memory.visit(sample_idx, target, remember=False)
             return target.masked_fill(self._remembered(sample_idx, target) & (target == 0), 1)
-        return target.masked_fill(F.large_losses(logits, target, 1 - self._clean_rate(epoch), self.negative), 1)
+        return target.masked_fill(F.large_losses(logits, target, 1 - _clean_rate_of(self, epoch), self.negative), 1)
 
     def values(
         self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs
     ) -> Tensor:
         if self.memory is None:
-            return F.large_loss_correction(logits, target, self._clean_rate(epoch), self.positive, self.negative)
+            return F.large_loss_correction(logits, target, _clean_rate_of(self, epoch), self.positive, self.negative)
         sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
         if self.clean_rate is None:
             epoch = resolve_epoch(epoch, type(self).__name__)
@@ -145,7 +142,7 @@ class LargeLossCorrection(PairLoss):
         values, corrected = F.large_loss_permanent_correction(
             logits,
             target,
-            self.relative_increase if self._clean_rate(epoch) < 1 else 0.0,
+            self.relative_increase if _clean_rate_of(self, epoch) < 1 else 0.0,
             self._remembered(sample_idx, target),
             self.positive,
             self.negative,
@@ -156,9 +153,6 @@ class LargeLossCorrection(PairLoss):
 
     def _remembered(self, sample_idx: Tensor, target: Tensor) -> Tensor:
         return self.memory.read(sample_idx, target.size(1)).to(target.device) > 0
-
-    def _clean_rate(self, epoch: int | None) -> float:
-        return _clean_rate_of(self, epoch)
 
 
 def _clean_rate_of(loss: LargeLossRejection | LargeLossCorrection, epoch: int | None) -> float:

@@ -2,11 +2,13 @@
 
 import copy
 import pickle
+from functools import partial
 
 import pytest
 import torch
 
-from mmml_losses.losses import AsymmetricLoss, HillLoss, SPALoss, TwoWayLoss
+from mmml_losses import compat
+from mmml_losses.losses import AsymmetricLoss, FocalLoss, HillLoss, SPALoss, TwoWayLoss
 from tests.losses_table import REMEMBERING, SUMS, TABLE, build, context, example, gradient
 
 REGULARIZERS = ['lpr', 'lpr_on_spa']
@@ -53,9 +55,19 @@ def test_machine_code_gives_the_same(kind):
     torch.testing.assert_close(gradient(actual, logits), gradient(expected, logits))
 
 
+@pytest.mark.skipif(not compat.compile_settings(), reason='this torch has one list of versions for all modules')
+def test_many_compiled_losses_do_not_push_each_other_out(monkeypatch):
+    monkeypatch.setattr(torch, 'compile', partial(torch.compile, backend='eager'))
+    logits, targets = example(dtype=torch.float32)
+    with torch._dynamo.config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True):
+        for gamma in range(3):
+            actual, expected = (FocalLoss(gamma, compile=compiled)(logits, targets) for compiled in (True, False))
+            torch.testing.assert_close(actual, expected)
+
+
 def test_compile_is_an_argument_that_survives_copies(monkeypatch):
     compiled = []
-    monkeypatch.setattr(torch.nn.Module, 'compile', lambda self: compiled.append(self))
+    monkeypatch.setattr(torch.nn.Module, 'compile', lambda self, **settings: compiled.append(self))
     loss = HillLoss(compile=True)
     copies = copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))
     assert [id(module) for module in compiled] == [id(module) for module in (loss, *copies)]
