@@ -55,4 +55,5 @@ class Registry(mmengine_registry.Registry):
 LOSSES = MODELS = Registry('model', mmengine_registry.MODELS, locations=['mmml_losses.losses', 'mmml_losses.models'])
 DATASETS = Registry('dataset', mmengine_registry.DATASETS, locations=['mmml_losses.datasets'])
 METRICS = Registry('metric', mmengine_registry.METRICS, locations=['mmml_losses.evaluation'])
+EVALUATOR = Registry('evaluator', mmengine_registry.EVALUATOR, locations=['mmml_losses.evaluation'])
 HOOKS = Registry('hook', mmengine_registry.HOOKS, locations=['mmml_losses.engine'])

@@ -5,22 +5,98 @@ The functions need torch and numpy alone; the registered metrics appear when MME
 
 from importlib.util import find_spec
 
-from .calibration import CalibrationErrors, ReliabilityBins, calibration_errors, reliability_bins
+from .bootstrap import Interval, calibration_intervals
+from .calibration import (
+    CalibrationErrors,
+    ClassCalibrationErrors,
+    ClassReliabilityBins,
+    ReliabilityBins,
+    calibration_errors,
+    class_calibration_errors,
+    class_reliability_bins,
+    reliability_bins,
+)
+from .calibration_line import CalibrationLine, calibration_line
+from .class_groups import group_classes, load_class_frequencies
+from .detection import Detections, MatchedDetections, Objects, match_detections, match_images
+from .f1 import BestThreshold, F1Scores, best_threshold, f1_scores
 from .predictions import Predictions, load_predictions, save_predictions
-from .ranking import MeanAveragePrecision, average_precision, mean_average_precision
-from .retrieval import Query, parse_query, rank_images, relevant_images, retrieval_scores
+from .proper_scores import (
+    brier_score,
+    class_brier_scores,
+    class_negative_log_likelihoods,
+    negative_log_likelihood,
+    negative_log_likelihood_of_log_odds,
+)
+from .ranking import (
+    MeanAveragePrecision,
+    average_precision,
+    mean_average_precision,
+    mean_average_precision_of_groups,
+    micro_average_precision,
+)
+from .recovery import LabelRecovery, label_recovery
+from .retrieval import (
+    Query,
+    RetrievalInterrupted,
+    RetrievalMean,
+    RetrievalResult,
+    RetrievedImages,
+    count_queries,
+    parse_query,
+    query,
+    query_retrieval,
+    rank_images,
+    relevant_images,
+    retrieval_scores,
+)
 
 __all__ = [
+    'BestThreshold',
     'CalibrationErrors',
+    'CalibrationLine',
+    'ClassCalibrationErrors',
+    'ClassReliabilityBins',
+    'Detections',
+    'F1Scores',
+    'Interval',
+    'LabelRecovery',
+    'MatchedDetections',
     'MeanAveragePrecision',
+    'Objects',
     'Predictions',
     'Query',
     'ReliabilityBins',
+    'RetrievalInterrupted',
+    'RetrievalMean',
+    'RetrievalResult',
+    'RetrievedImages',
     'average_precision',
+    'best_threshold',
+    'brier_score',
     'calibration_errors',
+    'calibration_intervals',
+    'calibration_line',
+    'class_brier_scores',
+    'class_calibration_errors',
+    'class_negative_log_likelihoods',
+    'class_reliability_bins',
+    'count_queries',
+    'f1_scores',
+    'group_classes',
+    'label_recovery',
+    'load_class_frequencies',
     'load_predictions',
+    'match_detections',
+    'match_images',
     'mean_average_precision',
+    'mean_average_precision_of_groups',
+    'micro_average_precision',
+    'negative_log_likelihood',
+    'negative_log_likelihood_of_log_odds',
     'parse_query',
+    'query',
+    'query_retrieval',
     'rank_images',
     'relevant_images',
     'reliability_bins',
@@ -29,6 +105,26 @@ __all__ = [
 ]
 
 if find_spec('mmengine') is not None:
-    from .metrics import CalibrationError, MultiLabelAP, PredictionMetric, SavePredictions
+    from .metrics import (
+        CalibrationError,
+        DetectionCalibrationError,
+        MissingLabelRecovery,
+        MultiLabelAP,
+        MultiLabelEvaluator,
+        MultiLabelF1,
+        PredictionMetric,
+        QueryRetrieval,
+        SavePredictions,
+    )
 
-    __all__ += ['CalibrationError', 'MultiLabelAP', 'PredictionMetric', 'SavePredictions']
+    __all__ += [
+        'CalibrationError',
+        'DetectionCalibrationError',
+        'MissingLabelRecovery',
+        'MultiLabelAP',
+        'MultiLabelEvaluator',
+        'MultiLabelF1',
+        'PredictionMetric',
+        'QueryRetrieval',
+        'SavePredictions',
+    ]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
 
 ArrayLike: TypeAlias = np.ndarray | torch.Tensor | Sequence
+# What a mean does with classes (samples) without a positive label: leave them out, count them as 0, refuse them.
+Empty: TypeAlias = Literal['skip', 'zero', 'error']
 
 # Measures work through the matrix in pieces of this many entries: small beside the matrix, large beside Python's cost.
 BLOCK_ENTRIES = 1 << 20
+# Bytes that the processor reads from memory at a time.
+CACHE_LINE = 64
 
 
 def as_array(values: ArrayLike) -> np.ndarray:
@@ -50,14 +54,24 @@ def as_probabilities(probabilities: ArrayLike, name: str = 'probabilities') -> n
 def as_labels(labels: ArrayLike, name: str = 'labels') -> np.ndarray:
     """Read labels as an int8 array of 1 (positive), 0 (negative) and -1 (unknown)."""
     array = as_array(labels)
-    # A soft label or NaN does not survive the way to int8 and back.
-    with np.errstate(invalid='ignore'):
-        small = array.astype(np.int8, copy=False)
-    foreign = (small < -1) | (small > 1)
-    if small is not array:
-        foreign |= small != array
-    if foreign.any():
-        raise ValueError(f'{name} must be 1 (positive), 0 (negative) or -1 (unknown), got {array[foreign][0]}')
+    if array.dtype.kind not in 'fiub':
+        raise ValueError(f'{name} must be numbers, got dtype {array.dtype}')
+    if not array.ndim:
+        raise ValueError(f'{name} must be an array, got the number {array}')
+    is_small = array.dtype in (np.int8, bool)
+    small = array.view(np.int8) if is_small else np.empty(array.shape, np.int8)
+    for rows in row_blocks(len(array), array[:1].size):
+        if not is_small:
+            with np.errstate(invalid='ignore'):
+                small[rows] = array[rows]
+        foreign = (small[rows] < -1) | (small[rows] > 1)
+        if not is_small:
+            # A soft label or NaN does not survive the way to int8 and back.
+            foreign |= small[rows] != array[rows]
+        if foreign.any():
+            raise ValueError(
+                f'{name} must be 1 (positive), 0 (negative) or -1 (unknown), got {array[rows][foreign][0]}'
+            )
     return small
 
 
@@ -69,8 +83,38 @@ def as_labels_of(scores: np.ndarray, labels: ArrayLike, scores_name: str = 'scor
     return as_labels(array)
 
 
+def checked_empty(empty: Empty, is_empty: np.ndarray, what: str) -> Empty:
+    """Read what to do with classes (samples) without a positive label, and refuse them if it says so.
+
+    Args:
+        empty: ``'skip'``, ``'zero'`` or ``'error'``.
+        is_empty: Which of them have no positive label.
+        what: What they are, for the message.
+    """
+    if empty not in ('skip', 'zero', 'error'):
+        raise ValueError(f"empty must be 'skip', 'zero' or 'error', got {empty!r}")
+    if empty == 'error' and is_empty.any():
+        raise ValueError(
+            f'{is_empty.sum()} of {is_empty.size} {what} have no positive label, the first at {is_empty.argmax()}; '
+            "empty='skip' leaves them out, 'zero' counts them as 0"
+        )
+    return empty
+
+
 def row_blocks(num_rows: int, num_columns: int) -> Iterator[slice]:
     """Cut the rows of a matrix into blocks of about ``BLOCK_ENTRIES`` entries."""
     step = max(1, BLOCK_ENTRIES // max(1, num_columns))
     for start in range(0, num_rows, step):
         yield slice(start, min(start + step, num_rows))
+
+
+def column_blocks(num_rows: int, num_columns: int) -> Iterator[slice]:
+    """Cut the columns of a row-major matrix into blocks that use what the processor reads with them.
+
+    A block is as large as one of :func:`row_blocks`, or as wide as a cache line of labels if that is more, as long as
+    it stays within 16 times that size.
+    """
+    step = BLOCK_ENTRIES // max(1, num_rows)
+    step = max(1, step, min(CACHE_LINE, 16 * BLOCK_ENTRIES // max(1, num_rows)))
+    for start in range(0, num_columns, step):
+        yield slice(start, min(start + step, num_columns))

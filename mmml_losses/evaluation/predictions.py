@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from .arrays import as_labels_of, as_scores
+from .arrays import ArrayLike, as_array, as_labels, as_scores
 from .files import replacing
 
-# Stands in each file and changes when its arrays do.
+# Stands in each file and changes when the meaning of its arrays does.
 FORMAT = 'mmml_losses.predictions/1'
 
 
@@ -26,6 +26,8 @@ class Predictions:
         class_names: Names of the C classes; their indices when none are given.
         image_paths: Files of the N images; empty strings where there is none.
         sample_idx: (N,) int64 positions in the dataset; 0 to N - 1 when none are given.
+        true_labels: (N, C) int8 as ``labels``, where the data knows more than it shows: labels that a dataset wrapper
+            hid are 0 or -1 in ``labels`` and 1 here. None when there is nothing beside ``labels``.
     """
 
     scores: np.ndarray
@@ -33,6 +35,7 @@ class Predictions:
     class_names: tuple[str, ...] = ()
     image_paths: tuple[str, ...] = ()
     sample_idx: np.ndarray | None = None
+    true_labels: np.ndarray | None = None
 
     def __post_init__(self):
         scores = as_scores(self.scores).astype(np.float32, copy=False)
@@ -40,11 +43,13 @@ class Predictions:
         sample_idx = np.arange(num_samples) if self.sample_idx is None else self.sample_idx
         normalised = {
             'scores': scores,
-            'labels': as_labels_of(scores, self.labels),
+            'labels': _as_labels_like(scores, self.labels, 'labels'),
             'class_names': tuple(self.class_names) or tuple(map(str, range(num_classes))),
             'image_paths': tuple(self.image_paths) or ('',) * num_samples,
             'sample_idx': np.asarray(sample_idx, dtype=np.int64),
         }
+        if self.true_labels is not None:
+            normalised['true_labels'] = _as_labels_like(scores, self.true_labels, 'true_labels')
         for name, value in normalised.items():
             object.__setattr__(self, name, value)
         for name, length in (('class_names', num_classes), ('image_paths', num_samples), ('sample_idx', num_samples)):
@@ -66,9 +71,10 @@ class Predictions:
 def save_predictions(path: str | os.PathLike, predictions: Predictions) -> None:
     """Write predictions to one ``.npz`` file, whole or not at all.
 
-    The file holds plain arrays (``scores``, ``labels``, ``class_names``, ``image_paths``, ``sample_idx``), so
-    ``numpy.load`` opens it anywhere.
+    The file holds plain arrays (``scores``, ``labels``, ``class_names``, ``image_paths``, ``sample_idx``, and
+    ``true_labels`` where they are known), so ``numpy.load`` opens it anywhere.
     """
+    optional = {} if predictions.true_labels is None else {'true_labels': predictions.true_labels}
     path = checked_npz_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary, open(temporary, 'wb') as file:
@@ -80,6 +86,7 @@ def save_predictions(path: str | os.PathLike, predictions: Predictions) -> None:
             class_names=np.array(predictions.class_names, dtype=str),
             image_paths=np.array(predictions.image_paths, dtype=str),
             sample_idx=predictions.sample_idx,
+            **optional,
         )
 
 
@@ -97,6 +104,7 @@ def load_predictions(path: str | os.PathLike) -> Predictions:
             class_names=tuple(arrays['class_names'].tolist()),
             image_paths=tuple(arrays['image_paths'].tolist()),
             sample_idx=arrays['sample_idx'],
+            true_labels=arrays.get('true_labels'),
         )
     except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"'{path}' is not a predictions file written by SavePredictions: {error}") from error
@@ -108,3 +116,10 @@ def checked_npz_path(path: str | os.PathLike, name: str = 'path') -> Path:
     if path.suffix != '.npz':
         raise ValueError(f"{name} must end with '.npz', got '{path}'")
     return path
+
+
+def _as_labels_like(scores: np.ndarray, labels: ArrayLike, name: str) -> np.ndarray:
+    array = as_array(labels)
+    if array.shape != scores.shape:
+        raise ValueError(f'{name} must have the shape of scores {scores.shape}, got {array.shape}')
+    return as_labels(array, name)

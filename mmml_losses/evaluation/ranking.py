@@ -1,20 +1,16 @@
-"""Average precision of every class or of every sample: exact, independent of the order of ties, one sort each."""
+"""Average precision: of every class, of every sample and pooled; exact, and independent of the order of ties."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from .arrays import ArrayLike, as_labels_of, as_scores, row_blocks
-
-By = Literal['class', 'sample']
-
-# Columns copied at a time, so that both the rows and the columns of a tile stay in the processor's cache.
-TILE = 256
-# From here on one call of torch's batched search beats a call of numpy's for each row.
-MANY_ROWS = 256
+from .arrays import ArrayLike, Empty, as_labels_of, as_scores, checked_empty
+from .class_groups import checked_groups
+from .conventions import CONVENTIONS, ORDERED, Convention, eleven_point, ordered_average_precision
+from .positive_ranks import By, PositiveRanks, pooled_positive_ranks, positive_ranks
 
 
 class MeanAveragePrecision(NamedTuple):
@@ -24,124 +20,168 @@ class MeanAveragePrecision(NamedTuple):
         value: The mean in [0, 1]; NaN when there is nothing to average.
         num_averaged: Number of classes (samples) in the mean.
         num_skipped: Number of classes (samples) left out because they have no positive label.
+        num_empty: Number of classes (samples) without a positive label, left out or counted as 0.
     """
 
     value: float
     num_averaged: int
     num_skipped: int
+    num_empty: int
 
     @classmethod
-    def of(cls, precisions: np.ndarray) -> MeanAveragePrecision:
-        """Average the result of :func:`average_precision`, leaving out its NaN entries."""
-        defined = precisions[~np.isnan(precisions)]
+    def of(cls, precisions: np.ndarray, empty: Empty = 'skip', what: str = 'classes') -> MeanAveragePrecision:
+        """Average the result of :func:`average_precision` with ``empty='skip'``.
+
+        Args:
+            precisions: Average precisions, NaN where there is no positive label.
+            empty: What to do with the NaN entries: ``'skip'`` leaves them out, ``'zero'`` counts them as 0.
+            what: What they belong to, for the message of ``'error'``.
+        """
+        num_empty = int(np.isnan(precisions).sum())
+        filled = fill_empty(precisions, empty, what)
+        defined = filled[~np.isnan(filled)]
         value = float(defined.mean()) if defined.size else float('nan')
-        return cls(value, defined.size, precisions.size - defined.size)
+        return cls(value, defined.size, filled.size - defined.size, num_empty)
 
 
-def average_precision(scores: ArrayLike, labels: ArrayLike, by: By = 'class') -> np.ndarray:
-    r"""Average precision of each class (or each sample), without interpolation.
+def average_precision(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    by: By = 'class',
+    *,
+    empty: Empty | None = None,
+    convention: Convention = 'exact',
+) -> np.ndarray:
+    r"""Average precision of each class (or each sample).
 
-    With :math:`P` the positives of one class and :math:`K` its known entries,
+    With :math:`P` the positives of one class and :math:`K` its known entries, ``convention='exact'`` is
 
     .. math::
         AP = \frac{1}{|P|} \sum_{i \in P} \frac{|\{j \in P : s_j \ge s_i\}|}{|\{j \in K : s_j \ge s_i\}|},
 
     which is :math:`\sum_n (R_n - R_{n-1}) P_n` over the distinct thresholds, the definition of scikit-learn's
-    ``average_precision_score``: tied entries share one threshold, so their order does not matter.
+    ``average_precision_score``: tied entries share one threshold, so their order does not matter. The other
+    conventions serve to compare with published figures; :mod:`mmml_losses.evaluation.conventions` says how they differ.
+
+    Large matrices of floating-point scores are ranked by a compiled kernel where Numba is installed, with the same
+    result. The first call in an environment compiles it, which takes some seconds.
 
     Args:
         scores: (N, C) scores of any real dtype, higher is more positive. Logits and probabilities rank alike.
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown entries are left out.
         by: ``'class'`` ranks the samples of each class, ``'sample'`` the classes of each sample.
+        empty: What a class (sample) without a positive gets: ``'skip'`` NaN, ``'zero'`` 0, ``'error'`` a
+            ``ValueError``. None, the default, is what the convention does: ``'skip'`` for ``'exact'`` and ``'voc11'``,
+            ``'zero'`` for ``'mmpretrain'`` and ``'asl'``.
+        convention: ``'exact'``, ``'voc11'`` (11 points of the interpolated curve), ``'mmpretrain'`` or ``'asl'``.
 
     Returns:
-        float64 array of shape (C,) for ``by='class'`` or (N,) for ``by='sample'``; NaN where there is no positive.
+        float64 array of shape (C,) for ``by='class'`` or (N,) for ``by='sample'``.
 
     Examples:
         >>> average_precision([[0.9, 0.1], [0.5, 0.1], [0.5, 0.3]], [[1, 0], [1, 0], [0, 0]])
         array([0.83333333,        nan])
     """
+    empty = _empty_of(convention, empty)
     scores = as_scores(scores)
-    labels = as_labels_of(scores, labels)
-    if by not in ('class', 'sample'):
+    precisions = _precisions(scores, as_labels_of(scores, labels), by, convention)
+    return fill_empty(precisions, empty, _PLURALS[by])
+
+
+def mean_average_precision(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    by: By = 'class',
+    *,
+    empty: Empty | None = None,
+    convention: Convention = 'exact',
+) -> MeanAveragePrecision:
+    """Mean of :func:`average_precision`, by default over the classes (samples) that have a positive label.
+
+    ``by='class'`` is the usual mAP (macro average, mAP@class, mAP@y in paper notation), ``by='sample'`` is mAP@sample
+    (mAP@x), the label ranking average precision of scikit-learn but for the images without a positive: there each of
+    them counts as 1. The arguments are those of :func:`average_precision`.
+    """
+    empty = _empty_of(convention, empty)
+    scores = as_scores(scores)
+    precisions = _precisions(scores, as_labels_of(scores, labels), by, convention)
+    return MeanAveragePrecision.of(precisions, empty, _PLURALS[by])
+
+
+def micro_average_precision(
+    scores: ArrayLike, labels: ArrayLike, *, empty: Empty = 'skip', convention: Convention = 'exact'
+) -> float:
+    """Average precision of all known (sample, class) pairs pooled into one ranking, in [0, 1].
+
+    Only the positives are kept in order, so that no second matrix is needed.
+
+    Args:
+        scores: (N, C) scores that are comparable between classes.
+        labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown entries are left out.
+        empty: What to return when there is no positive at all: ``'skip'`` NaN, ``'zero'`` 0, ``'error'`` a
+            ``ValueError``.
+        convention: ``'exact'`` or ``'voc11'``; the others define no pooled ranking.
+    """
+    empty = _empty_of(convention, empty)
+    if convention in ORDERED:
+        raise ValueError(f"convention must be 'exact' or 'voc11' for pooled pairs, got '{convention}'")
+    scores = as_scores(scores)
+    ranks = pooled_positive_ranks(scores, as_labels_of(scores, labels))
+    return float(fill_empty(_summarise(ranks, convention), empty, 'rankings')[0])
+
+
+def mean_average_precision_of_groups(
+    precisions: ArrayLike, groups: Mapping[str, Sequence[int]], *, empty: Empty = 'skip'
+) -> dict[str, MeanAveragePrecision]:
+    """Mean average precision of groups of classes, such as head, medium and tail.
+
+    Args:
+        precisions: (C,) result of :func:`average_precision` with ``by='class'`` and ``empty='skip'``.
+        groups: Class indices by the name of the group; :func:`mmml_losses.evaluation.group_classes` makes them from
+            class frequencies. A group may be empty; its mean is NaN.
+        empty: What to do with classes without a positive label, as in :class:`MeanAveragePrecision`.
+    """
+    precisions = np.asarray(precisions, dtype=np.float64)
+    groups = checked_groups(groups, len(precisions))
+    return {
+        name: MeanAveragePrecision.of(precisions[list(members)], empty, f'{name} classes')
+        for name, members in groups.items()
+    }
+
+
+def fill_empty(precisions: np.ndarray, empty: Empty, what: str) -> np.ndarray:
+    """Apply ``empty`` to average precisions that are NaN where there is no positive label."""
+    is_empty = np.isnan(precisions)
+    return np.where(is_empty, 0.0, precisions) if checked_empty(empty, is_empty, what) == 'zero' else precisions
+
+
+_PLURALS = {'class': 'classes', 'sample': 'samples'}
+
+
+def _empty_of(convention: Convention, empty: Empty | None) -> Empty:
+    if convention not in CONVENTIONS:
+        raise ValueError(f'convention must be one of {CONVENTIONS}, got {convention!r}')
+    if empty is None:
+        return 'zero' if convention in ORDERED else 'skip'
+    return checked_empty(empty, np.zeros(0, bool), '')
+
+
+def _precisions(scores: np.ndarray, labels: np.ndarray, by: By, convention: Convention) -> np.ndarray:
+    """Average precision of each class (sample); NaN where there is no positive."""
+    if by not in _PLURALS:
         raise ValueError(f"by must be 'class' or 'sample', got {by!r}")
-    if by == 'class':
-        scores, labels = scores.T, labels.T
-    precisions = np.empty(len(scores))
-    for rows in row_blocks(*scores.shape):
-        precisions[rows] = _average_precision_of_rows(scores[rows], labels[rows])
+    if convention in ORDERED:
+        return ordered_average_precision(scores, labels, by, convention)
+    precisions = np.empty(scores.shape[by == 'class'])
+    for block, ranks in positive_ranks(scores, labels, by):
+        precisions[block] = _summarise(ranks, convention)
     return precisions
 
 
-def mean_average_precision(scores: ArrayLike, labels: ArrayLike, by: By = 'class') -> MeanAveragePrecision:
-    """Mean of :func:`average_precision` over the classes (samples) that have a positive label.
-
-    ``by='class'`` is the usual mAP (mAP@class, mAP@y in paper notation), ``by='sample'`` is mAP@sample (mAP@x).
-    """
-    return MeanAveragePrecision.of(average_precision(scores, labels, by))
-
-
-def _average_precision_of_rows(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Average precision of each row of one block.
-
-    No permutation is needed: with the row's values sorted, a positive's rank is a binary search for its value, and
-    counting the entries strictly below it leaves all of its ties above, as the definition asks.
-    """
-    # float16 sorts slowly and float32 holds its values exactly; integers up to 2**53 are exact in float64.
-    ranked = _row_major_copy(scores, np.float32 if scores.dtype in (np.float16, np.float32) else np.float64)
-    labels = _row_major_copy(labels, np.int8)
-    num_rows, num_entries = ranked.shape
-    places = np.flatnonzero(labels == 1)
-    rows = places // num_entries
-    values = ranked.ravel()[places]
-    num_positives = np.bincount(rows, minlength=num_rows)
-    unknown = labels < 0
-    num_known = num_entries - np.count_nonzero(unknown, axis=1)
-    ranked[unknown] = -np.inf
-    ranked.sort(axis=1)
-
-    # Positives by row, and from the worst to the best within a row, by one sort of integers.
-    row_keys = rows * (num_entries + 1)
-    keys = np.sort(row_keys + _count_below(ranked, values, num_positives))
-    is_new = np.diff(keys, prepend=-1) > 0
-    first_tied = np.maximum.accumulate(np.where(is_new, np.arange(keys.size), 0))
-    positives_above = np.cumsum(num_positives)[rows] - first_tied
-    # Unknown entries sit at -inf: only a positive at -inf ties with them, and it has every known entry above it.
-    known_above = np.minimum(num_entries - (keys - row_keys), num_known[rows])
-    total = np.bincount(rows, weights=positives_above / known_above, minlength=num_rows)
+def _summarise(ranks: PositiveRanks, convention: Convention) -> np.ndarray:
+    if convention == 'voc11':
+        return eleven_point(ranks)
+    precision = ranks.positives_above / ranks.known_above
+    total = np.bincount(ranks.rows, weights=precision, minlength=len(ranks.num_positives))
     with np.errstate(invalid='ignore'):
-        return total / num_positives
-
-
-def _count_below(ascending: np.ndarray, values: np.ndarray, num_values: np.ndarray) -> np.ndarray:
-    """Count the entries of each row of ``ascending`` below each of the values that belong to the row.
-
-    Args:
-        ascending: (R, E) sorted rows.
-        values: (V,) values of the first row, then of the second, and so on.
-        num_values: (R,) how many values belong to each row.
-
-    Returns:
-        (V,) counts, row after row, in any order within a row.
-    """
-    if len(ascending) < MANY_ROWS:
-        values_of_rows = np.split(values, np.cumsum(num_values)[:-1])
-        return np.concatenate(
-            # Neighbouring values end in the same cache lines, so sorting them first pays.
-            [
-                np.searchsorted(row, np.sort(row_values))
-                for row, row_values in zip(ascending, values_of_rows, strict=True)
-            ]
-        )
-    is_value = np.arange(num_values.max(initial=0)) < num_values[:, None]
-    padded = np.zeros(is_value.shape, dtype=values.dtype)
-    padded[is_value] = values
-    return torch.searchsorted(torch.from_numpy(ascending), torch.from_numpy(padded)).numpy()[is_value]
-
-
-def _row_major_copy(matrix: np.ndarray, dtype: type) -> np.ndarray:
-    """Copy a matrix tile by tile, several times faster than numpy's own copy of a transposed one."""
-    copy = np.empty(matrix.shape, dtype)
-    for start in range(0, matrix.shape[1], TILE):
-        copy[:, start : start + TILE] = matrix[:, start : start + TILE]
-    return copy
+        return total / ranks.num_positives

@@ -116,8 +116,9 @@ def test_half_precision_scores_are_taken(case):
 def test_five_bytes_are_kept_for_each_pair(case):
     metric = MultiLabelAP()
     metric.process(None, [sample.to_dict() for sample in data_samples(*case)])
-    kept = sum(tensor.numel() * tensor.element_size() for batch in metric.results for tensor in batch.values())
-    assert kept == NUM_SAMPLES * NUM_CLASSES * 5
+    assert metric._collected.nbytes == NUM_SAMPLES * NUM_CLASSES * 5
+    metric.evaluate(NUM_SAMPLES)
+    assert metric._collected.nbytes == 0
 
 
 def test_bins_stay_for_the_plot(case):
@@ -147,6 +148,31 @@ def test_samples_without_path_or_index_are_saved(tmp_path):
     saved = load_predictions(tmp_path / 'predictions.npz')
     assert saved.image_paths == ('', '')
     assert saved.sample_idx.tolist() == [-1, -1]
+    assert saved.true_labels is None
+
+
+def test_true_labels_are_saved_where_samples_have_them(tmp_path):
+    def samples(*true):
+        known = [{} if row is None else {'true_label': np.array(row, dtype=np.int8)} for row in true]
+        return [{'pred_score': torch.rand(2), 'gt_label': [0], **extra} for extra in known]
+
+    metric = SavePredictions(tmp_path / 'predictions.npz')
+    # None of a batch, all of a batch, some of a batch, and none again.
+    for batch in ([None], [[1, 0], [0, -1]], [None, [1, 1]], [None]):
+        metric.process(None, samples(*batch))
+    metric.evaluate(6)
+    true = load_predictions(tmp_path / 'predictions.npz').true_labels
+    assert true.tolist() == [[-1, -1], [1, 0], [0, -1], [-1, -1], [1, 1], [-1, -1]]
+    assert true.dtype == np.int8
+
+
+def test_a_refused_batch_leaves_nothing_behind(case):
+    metric = SavePredictions('unused.npz')
+    samples = [sample.to_dict() for sample in data_samples(*case)]
+    metric.process(None, samples[:2])
+    with pytest.raises(ValueError, match=r'true_label must have the shape of pred_score \(5,\), got \(3,\)'):
+        metric.process(None, [{**samples[2], 'true_label': torch.zeros(3)}])
+    assert {len(store) for store in metric._collected._stores.values()} == {2}
 
 
 def test_no_samples_give_nan_and_not_a_crash():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,21 @@ def test_file_returns_what_was_saved(tmp_path):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(saved, name))
         assert getattr(loaded, name).dtype == getattr(saved, name).dtype
     assert (loaded.class_names, loaded.image_paths) == (saved.class_names, saved.image_paths)
+
+
+def test_true_labels_are_optional_and_old_files_load(tmp_path):
+    path = tmp_path / 'predictions.npz'
+    without = some_predictions()
+    save_predictions(path, without)
+    with np.load(path) as arrays:
+        assert 'true_labels' not in arrays.files  # a file as it always was
+    assert load_predictions(path).true_labels is None
+    true = np.array([[1, 1], [0, 1], [1, 1]])
+    save_predictions(path, replace(without, true_labels=true))
+    loaded = load_predictions(path)
+    np.testing.assert_array_equal(loaded.true_labels, true)
+    assert loaded.true_labels.dtype == np.int8
+    np.testing.assert_array_equal(loaded.labels, without.labels)
 
 
 def test_file_holds_no_pickle_and_leaves_nothing_beside_it(tmp_path):
@@ -77,5 +94,11 @@ def test_wrong_files_are_refused_by_name(tmp_path):
 def test_wrong_lengths_and_endings_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r'class_names must have 3 entries for scores of shape \(2, 3\), got 1'):
         Predictions(np.zeros((2, 3)), np.zeros((2, 3)), class_names=('cat',))
+    with pytest.raises(ValueError, match=r'true_labels must have the shape of scores \(2, 3\), got \(3, 2\)'):
+        Predictions(np.zeros((2, 3)), np.zeros((2, 3)), true_labels=np.zeros((3, 2)))
+    with pytest.raises(
+        ValueError, match=r'true_labels must be 1 \(positive\), 0 \(negative\) or -1 \(unknown\), got 2'
+    ):
+        Predictions(np.zeros((2, 3)), np.zeros((2, 3)), true_labels=np.full((2, 3), 2))
     with pytest.raises(ValueError, match=r"path must end with '.npz', got '.*predictions.pkl'"):
         save_predictions(tmp_path / 'predictions.pkl', some_predictions())

@@ -1,7 +1,15 @@
 import numpy as np
 import pytest
 
-from mmml_losses.evaluation import Query, parse_query, rank_images, relevant_images, retrieval_scores
+from mmml_losses.evaluation import (
+    Predictions,
+    Query,
+    parse_query,
+    query,
+    rank_images,
+    relevant_images,
+    retrieval_scores,
+)
 
 DIGITS = [str(digit) for digit in range(10)]
 ANIMALS = ['cat', 'dog', 'hot dog', 'black and white', 'person']
@@ -44,10 +52,10 @@ def test_relevant_images_are_those_known_to_answer():
     ['3, 7, -5', '3 and 7, not 5', '3 and 7 and not 5', '3,7,-5', ' 3 , 7 , NOT 5 ', '3, and 7, - 5', '3, 3, 7, -5'],
 )
 def test_query_reads_both_forms(text):
-    query = parse_query(text, DIGITS)
-    assert query == Query((3, 7), (5,))
-    assert query.describe(DIGITS) == '3 and 7, not 5'
-    assert parse_query(query.describe(DIGITS), DIGITS) == query
+    parsed = parse_query(text, DIGITS)
+    assert parsed == Query((3, 7), (5,))
+    assert parsed.describe(DIGITS) == '3 and 7, not 5'
+    assert parse_query(parsed.describe(DIGITS), DIGITS) == parsed
 
 
 def test_query_finds_names_of_several_words_in_any_case():
@@ -82,3 +90,47 @@ def test_query_errors_help(text, message):
 def test_bad_conditions_are_refused(positives, negatives, message):
     with pytest.raises(ValueError, match=message):
         retrieval_scores(np.full((2, 3), 0.5), positives, negatives)
+
+
+def test_log_odds_score_like_their_probabilities_and_finer():
+    logits = np.random.default_rng(0).normal(0, 4, (30, 4))
+    probabilities = 1 / (1 + np.exp(-logits))
+    expected = retrieval_scores(probabilities, [0, 2], [1])
+    np.testing.assert_allclose(retrieval_scores(logits, [0, 2], [1], scale='logit'), expected, rtol=1e-12)
+    assert retrieval_scores([[100.0], [-np.inf], [np.inf]], [0], scale='logit').tolist() == [-np.exp(-100), -np.inf, 0]
+    assert retrieval_scores([[100.0]], [], [0], scale='logit').tolist() == [-100.0]
+
+
+def test_query_in_words_finds_images_by_name():
+    probabilities = np.array([[0.9, 0.9, 0.8], [0.8, 0.7, 0.1], [0.9, 0.1, 0.1], [0.8, 0.7, 0.1]])
+    found = query('cat, dog, -person', probabilities, ['cat', 'dog', 'person'])
+    assert found.query == Query((0, 1), (2,))
+    assert found.indices.tolist() == [1, 3, 0, 2]
+    np.testing.assert_array_equal(found.scores, retrieval_scores(probabilities, [0, 1], [2])[found.indices])
+    assert found.image_paths == ()
+    assert query('cat, -dog', probabilities, ['cat', 'dog', 'person'], top=1).indices.tolist() == [2]
+    assert query('0, -1', np.log(probabilities / (1 - probabilities)), scale='logit').indices.tolist()[0] == 2
+
+
+def test_query_of_predictions_knows_names_and_paths():
+    predictions = Predictions(
+        scores=np.array([[0.2, 0.5], [0.9, 0.5]]),
+        labels=np.zeros((2, 2)),
+        class_names=('cat', 'dog'),
+        image_paths=('a.jpg', 'b.jpg'),
+    )
+    assert query('cat', predictions).image_paths == ('b.jpg', 'a.jpg')
+    assert query('hound', predictions, ['cat', 'hound']).indices.tolist() == [0, 1]
+
+
+def test_bad_searches_are_refused():
+    with pytest.raises(ValueError, match='class_names must have 2 entries, got 1'):
+        query('cat', [[0.1, 0.2]], ['cat'])
+    with pytest.raises(ValueError, match="names the unknown class 'dgo': did you mean 'dog'"):
+        query('dgo', [[0.1, 0.2]], ['cat', 'dog'])
+    with pytest.raises(ValueError, match='top must be at least 1, got 0'):
+        query('cat', [[0.1, 0.2]], ['cat', 'dog'], top=0)
+    with pytest.raises(ValueError, match="scale must be 'probability' or 'logit', got 'odds'"):
+        query('cat', [[0.1, 0.2]], ['cat', 'dog'], scale='odds')
+    with pytest.raises(ValueError, match=r'probabilities must lie in \[0, 1\], got 7'):
+        query('cat', [[0.1, 7.0]], ['cat', 'dog'])

@@ -1,57 +1,146 @@
-"""Mean average precision as an MMEngine metric."""
+"""Average precision as an MMEngine metric."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from mmml_losses.registry import METRICS
 
+from ..arrays import Empty
+from ..class_groups import checked_frequencies, checked_groups, group_classes, load_class_frequencies
+from ..conventions import CONVENTIONS, ORDERED, Convention
 from ..predictions import Predictions
-from ..ranking import MeanAveragePrecision, average_precision
+from ..ranking import (
+    MeanAveragePrecision,
+    average_precision,
+    fill_empty,
+    mean_average_precision_of_groups,
+    micro_average_precision,
+)
 from .base import PredictionMetric
 
-ITEMS = ('mAP@class', 'mAP@sample', 'AP')
+ITEMS = ('mAP@class', 'mAP@sample', 'mAP@groups', 'AP@micro', 'AP')
 
 
 @METRICS.register_module()
 class MultiLabelAP(PredictionMetric):
-    """Average precision over classes and over samples, in percent.
+    """Average precision over classes, over samples and over all pairs, in percent.
 
-    Exact, and tied scores count as in scikit-learn. Classes (samples) without a positive are left out of the mean,
-    and the log says how many; see :func:`mmml_losses.evaluation.average_precision`.
+    Exact, and tied scores count as in scikit-learn, unless another convention is asked for. Classes (samples) without a
+    positive are left out of the means or count as 0, and the log says how many they are; see
+    :func:`mmml_losses.evaluation.average_precision`.
 
     Args:
-        items: What to report: ``'mAP@class'`` (the usual mAP), ``'mAP@sample'`` (classes ranked within each sample)
-            and ``'AP'`` (of each class, as ``AP/<class name>``; NaN for a class without a positive).
+        items: What to report: ``'mAP@class'`` (the usual mAP), ``'mAP@sample'`` (classes ranked within each sample),
+            ``'AP@micro'`` (all pairs in one ranking), ``'mAP@groups'`` (mAP@class of groups of classes, as
+            ``mAP@head``, ``mAP@medium`` and ``mAP@tail``) and ``'AP'`` (of each class, as ``AP/<class name>``; NaN for
+            a class without a positive that is left out). By default the first two, and the groups if one of the next
+            two arguments is given.
+        class_frequencies: Number of training images with each class, or a json file that holds it, from which head (100
+            or more), medium and tail (fewer than 20) are made. Without it, the meta information of the dataset may hold
+            ``class_frequencies``.
+        groups: Groups of classes instead: class indices, or names, by the name of the group.
+        empty: ``'skip'`` leaves classes (samples) without a positive out of the means, ``'zero'`` counts them as 0,
+            ``'error'`` refuses them. None does what the convention does.
+        convention: ``'exact'``, ``'voc11'``, ``'mmpretrain'`` or ``'asl'``; see
+            :mod:`mmml_losses.evaluation.conventions`.
         prefix: Prefix of the metric names; ``multi-label`` by default.
+
+    Attributes:
+        means: The mean average precisions of the last evaluation with the numbers of classes (samples) in them and
+            without a positive, by the name of the metric; nothing on other than the main process.
     """
 
-    def __init__(self, items: Sequence[str] = ('mAP@class', 'mAP@sample'), prefix: str | None = None):
+    def __init__(
+        self,
+        items: Sequence[str] | None = None,
+        class_frequencies: Sequence[float] | str | os.PathLike | None = None,
+        groups: Mapping[str, Sequence[int | str]] | None = None,
+        empty: Empty | None = None,
+        convention: Convention = 'exact',
+        prefix: str | None = None,
+    ):
         super().__init__(prefix=prefix)
-        unknown = [item for item in items if item not in ITEMS]
-        if unknown or isinstance(items, str):
+        has_groups = class_frequencies is not None or groups is not None
+        if items is None:
+            items = ('mAP@class', 'mAP@sample', *(['mAP@groups'] if has_groups else []))
+        if isinstance(items, str) or any(item not in ITEMS for item in items):
             raise ValueError(f'items must be some of {ITEMS}, got {items!r}')
+        if class_frequencies is not None and groups is not None:
+            raise ValueError('class_frequencies and groups must not both be given')
+        if has_groups and 'mAP@groups' not in items:
+            raise ValueError(f"items must hold 'mAP@groups' for class_frequencies or groups to matter, got {items!r}")
+        if convention not in CONVENTIONS:
+            raise ValueError(f'convention must be one of {CONVENTIONS}, got {convention!r}')
+        if empty not in ('skip', 'zero', 'error', None):
+            raise ValueError(f"empty must be 'skip', 'zero', 'error' or None, got {empty!r}")
+        if convention in ORDERED and 'AP@micro' in items:
+            raise ValueError(f"items must not hold 'AP@micro' for the convention '{convention}', which defines none")
+        if isinstance(class_frequencies, str | os.PathLike):
+            class_frequencies = load_class_frequencies(class_frequencies)
         self.items = tuple(items)
+        self.class_frequencies = class_frequencies
+        self.groups = groups
+        self.convention = convention
+        self.empty: Empty = empty or ('zero' if convention in ORDERED else 'skip')
+        self.means: dict[str, MeanAveragePrecision] = {}
+
+    def check_samples(self, data_samples: Sequence[dict]) -> None:
+        if data_samples and 'mAP@groups' in self.items:
+            self._groups_of(len(data_samples[0]['pred_score']))
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
+        scores, labels = predictions.scores, predictions.labels
+        self.means = {}
         metrics = {}
-        if 'mAP@class' in self.items or 'AP' in self.items:
-            per_class = average_precision(predictions.scores, predictions.labels, by='class')
+        # NaN marks what has no positive until the means are taken.
+        options = {'empty': 'skip', 'convention': self.convention}
+        if {'mAP@class', 'mAP@groups', 'AP'} & set(self.items):
+            per_class = average_precision(scores, labels, by='class', **options)
         if 'mAP@class' in self.items:
-            metrics['mAP@class'] = self._mean(per_class, 'classes')
+            self._add_mean('mAP@class', per_class, 'classes')
         if 'mAP@sample' in self.items:
-            per_sample = average_precision(predictions.scores, predictions.labels, by='sample')
-            metrics['mAP@sample'] = self._mean(per_sample, 'samples')
+            self._add_mean('mAP@sample', average_precision(scores, labels, by='sample', **options), 'samples')
+        if 'mAP@groups' in self.items:
+            groups = self._groups_of(predictions.num_classes)
+            means = mean_average_precision_of_groups(per_class, groups, empty=self.empty)
+            self.means |= {f'mAP@{name}': mean for name, mean in means.items()}
+        metrics |= {name: 100 * mean.value for name, mean in self.means.items()}
+        if 'AP@micro' in self.items:
+            metrics['AP@micro'] = 100 * micro_average_precision(
+                scores, labels, empty=self.empty, convention=self.convention
+            )
         if 'AP' in self.items:
+            filled = fill_empty(per_class, self.empty, 'classes')
             metrics |= {
-                f'AP/{name}': 100 * float(value) for name, value in zip(predictions.class_names, per_class, strict=True)
+                f'AP/{name}': 100 * float(value) for name, value in zip(predictions.class_names, filled, strict=True)
             }
         return metrics
 
-    def _mean(self, precisions: np.ndarray, what: str) -> float:
-        mean = MeanAveragePrecision.of(precisions)
-        if mean.num_skipped:
-            self.log(f'{mean.num_skipped} of {precisions.size} {what} have no positive label and are left out')
-        return 100 * mean.value
+    def details(self) -> dict[str, Any]:
+        """How many classes or samples are in each mean, left out of it, and without a positive."""
+        return {name: {**mean._asdict(), 'value': 100 * mean.value} for name, mean in self.means.items()}
+
+    def _add_mean(self, name: str, precisions: np.ndarray, what: str) -> None:
+        mean = MeanAveragePrecision.of(precisions, self.empty, what)
+        if mean.num_empty:
+            fate = 'are left out' if mean.num_skipped else 'count as 0'
+            self.log(f'{mean.num_empty} of {precisions.size} {what} have no positive label and {fate}')
+        self.means[name] = mean
+
+    def _groups_of(self, num_classes: int) -> dict[str, tuple[int, ...]]:
+        if self.groups is not None:
+            return checked_groups(self.groups, num_classes, self.class_names)
+        frequencies = self.class_frequencies
+        if frequencies is None:
+            frequencies = (self.dataset_meta or {}).get('class_frequencies')
+        if frequencies is None:
+            raise ValueError(
+                "class_frequencies or groups must be given for 'mAP@groups', or the dataset must hold "
+                "'class_frequencies' in its meta information; got none of them"
+            )
+        return group_classes(checked_frequencies(frequencies, num_classes))

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import ArrayLike, as_labels, as_probabilities
+from ..arrays import ArrayLike, as_labels
+from ..predictions import Predictions
+from .conditions import Scale, as_scores_on, log_probability
 
 
 class Query(NamedTuple):
@@ -57,8 +59,62 @@ def parse_query(text: str, class_names: Sequence[str]) -> Query:
     return query
 
 
+class RetrievedImages(NamedTuple):
+    """Images that answer a query, best first.
+
+    Attributes:
+        query: The query as class indices.
+        indices: Which images, as rows of the predictions.
+        scores: Log-probability that each one answers the query; ``-inf`` where the model holds it impossible.
+        image_paths: Their files; empty when only probabilities were given.
+    """
+
+    query: Query
+    indices: np.ndarray
+    scores: np.ndarray
+    image_paths: tuple[str, ...]
+
+
+def query(
+    text: str,
+    predictions: Predictions | ArrayLike,
+    class_names: Sequence[str] = (),
+    top: int | None = None,
+    *,
+    scale: Scale = 'probability',
+) -> RetrievedImages:
+    """Find the images that answer a query in words, best first; ties stay in the order of the images.
+
+    Args:
+        text: Such as ``'cat, dog, -person'``; see :func:`parse_query`.
+        predictions: Predictions with class names and image paths, or an (N, C) matrix of probabilities.
+        class_names: Names of the classes; those of the predictions, or their indices, by default.
+        top: How many to return; all by default.
+        scale: ``'logit'`` if the matrix holds log-odds.
+
+    Examples:
+        >>> found = query('cat, -dog', [[0.9, 0.8], [0.7, 0.1]], ['cat', 'dog'])
+        >>> found.indices.tolist(), found.scores.round(2).tolist()
+        ([1, 0], [-0.46, -1.71])
+    """
+    is_named = isinstance(predictions, Predictions)
+    values = as_scores_on(scale, predictions.scores if is_named else predictions)
+    names = tuple(class_names) or (predictions.class_names if is_named else tuple(map(str, range(values.shape[1]))))
+    if len(names) != values.shape[1]:
+        raise ValueError(f'class_names must have {values.shape[1]} entries, got {len(names)}')
+    conditions = parse_query(text, names)
+    indices = rank_images(values, *conditions, top=top, scale=scale)
+    scores = retrieval_scores(values[indices], *conditions, scale=scale)
+    paths = tuple(predictions.image_paths[index] for index in indices) if is_named else ()
+    return RetrievedImages(conditions, indices, scores, paths)
+
+
 def retrieval_scores(
-    probabilities: ArrayLike, positives: Collection[int], negatives: Collection[int] = ()
+    probabilities: ArrayLike,
+    positives: Collection[int],
+    negatives: Collection[int] = (),
+    *,
+    scale: Scale = 'probability',
 ) -> np.ndarray:
     r"""Log-probability that each image answers a query, its labels taken as independent.
 
@@ -72,20 +128,27 @@ def retrieval_scores(
         probabilities: (N, C) predicted probabilities :math:`\eta` in [0, 1].
         positives: Indices of the classes that the image must show.
         negatives: Indices of the classes that it must not show.
+        scale: ``'logit'`` if ``probabilities`` holds log-odds.
 
     Returns:
         (N,) float64 scores; ``-inf`` for an image that the model holds impossible.
     """
-    probabilities = as_probabilities(probabilities)
-    positives, negatives = _checked_conditions(positives, negatives, probabilities.shape[1])
-    with np.errstate(divide='ignore'):
-        present = np.log(probabilities[:, positives].astype(np.float64)).sum(axis=1)
-        absent = np.log1p(-probabilities[:, negatives].astype(np.float64)).sum(axis=1)
-    return present + absent
+    values = as_scores_on(scale, probabilities)
+    positives, negatives = _checked_conditions(positives, negatives, values.shape[1])
+    total = np.zeros(len(values))
+    for is_asked, indices in ((True, positives), (False, negatives)):
+        for index in indices:
+            total += log_probability(values[:, index], is_asked, scale)
+    return total
 
 
 def rank_images(
-    probabilities: ArrayLike, positives: Collection[int], negatives: Collection[int] = (), top: int | None = None
+    probabilities: ArrayLike,
+    positives: Collection[int],
+    negatives: Collection[int] = (),
+    top: int | None = None,
+    *,
+    scale: Scale = 'probability',
 ) -> np.ndarray:
     """Indices of the images that answer a query best, best first; ties stay in the order of the images.
 
@@ -94,8 +157,11 @@ def rank_images(
         positives: Indices of the classes that the image must show.
         negatives: Indices of the classes that it must not show.
         top: How many to return; all by default.
+        scale: ``'logit'`` if ``probabilities`` holds log-odds.
     """
-    scores = retrieval_scores(probabilities, positives, negatives)
+    if top is not None and top < 1:
+        raise ValueError(f'top must be at least 1, got {top}')
+    scores = retrieval_scores(probabilities, positives, negatives, scale=scale)
     return np.argsort(-scores, kind='stable')[:top]
 
 

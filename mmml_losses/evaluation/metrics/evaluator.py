@@ -1,0 +1,141 @@
+"""An evaluator that collects and gathers predictions once for all of its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mmengine.dist import is_main_process
+from mmengine.evaluator import BaseMetric, Evaluator
+from mmengine.structures import BaseDataElement
+
+from mmml_losses.registry import EVALUATOR
+
+from .base import PredictionMetric, class_names_of, warn_of_missing_samples
+from .columns import PredictionCollector
+from .gathering import broadcast_json
+
+
+@EVALUATOR.register_module()
+class MultiLabelEvaluator(Evaluator):
+    """Feeds any number of metrics from one collection of predictions.
+
+    In a plain list of metrics each of them keeps the scores of the dataset, and sends them to the main process. Here
+    they are kept once, gathered once, and handed to each :class:`PredictionMetric` as the same read-only
+    :class:`Predictions`. Metrics of other projects may stand in the same list and work as usual, and metrics may be
+    appended to ``metrics`` until the first batch comes.
+
+    Args:
+        metrics: Metrics or their configs.
+
+    Example:
+        >>> val_evaluator = dict(
+        ...     type='mmml_losses.MultiLabelEvaluator',
+        ...     metrics=[dict(type='mmml_losses.MultiLabelAP'), dict(type='mmml_losses.CalibrationError')],
+        ... )
+    """
+
+    def __init__(self, metrics: dict | BaseMetric | Sequence):
+        super().__init__(metrics)
+        self._collected: PredictionCollector | None = None
+
+    def process(self, data_samples: Sequence[BaseDataElement | dict], data_batch: Any = None) -> None:
+        """Keep what the metrics need of a batch, and pass the batch on to metrics that collect for themselves.
+
+        Args:
+            data_samples: Predictions of the model with the ground truth.
+            data_batch: The batch as it came from the dataloader.
+        """
+        samples = [each.to_dict() if isinstance(each, BaseDataElement) else each for each in data_samples]
+        self._hand_on_meta()
+        sharing = self._sharing()
+        for metric in sharing:
+            metric.check_samples(samples)
+        if sharing:
+            self._collector_for(sharing).add(samples)
+        for metric in self.metrics:
+            if metric not in sharing:
+                metric.process(data_batch, samples)
+
+    def evaluate(self, size: int) -> dict[str, float]:
+        """Compute the metrics over all ranks.
+
+        Args:
+            size: Number of samples in the dataset; what a sampler added to even out the ranks lies beyond it.
+        """
+        self._hand_on_meta()
+        sharing = self._sharing()
+        shared = iter(self._evaluate_together(sharing, size))
+        metrics: dict[str, float] = {}
+        for metric in self.metrics:
+            results = next(shared) if metric in sharing else metric.evaluate(size)
+            twice = sorted(metrics.keys() & results.keys())
+            if twice:
+                raise ValueError(
+                    f'metrics must have different names, got {twice[0]} twice: give one of them another prefix'
+                )
+            metrics.update(results)
+        return metrics
+
+    def details(self) -> dict[str, dict]:
+        """What the metrics found beside their figures, see :func:`details_of`."""
+        return details_of(self.metrics)
+
+    def _evaluate_together(self, sharing: list[PredictionMetric], size: int) -> list[dict[str, float]]:
+        if not sharing:
+            return []
+        collected, self._collected = self._collector_for(sharing), None
+        predictions = collected.gather(size, class_names_of(self.dataset_meta))
+        results = None
+        if is_main_process():
+            warn_of_missing_samples(predictions, size, type(self).__name__)
+            for array in (predictions.scores, predictions.labels, predictions.true_labels, predictions.sample_idx):
+                if array is not None:
+                    array.setflags(write=False)  # what one metric changed, the next would measure
+            results = [metric.named_metrics(predictions) for metric in sharing]
+        return broadcast_json(results)
+
+    def _sharing(self) -> list[PredictionMetric]:
+        """The metrics that collect nothing of their own."""
+        return [metric for metric in self.metrics if _collects_as_all_do(metric)]
+
+    def _collector_for(self, sharing: list[PredictionMetric]) -> PredictionCollector:
+        columns = {name for metric in sharing for name in metric.columns}
+        if self._collected is None:
+            self._collected = PredictionCollector(columns)
+        missing = sorted(columns.difference(self._collected.columns))
+        if missing:
+            raise RuntimeError(
+                f'metrics must be added before the first batch, got one that needs {", ".join(missing)} after '
+                f'{len(self._collected)} samples'
+            )
+        return self._collected
+
+    def _hand_on_meta(self) -> None:
+        # A metric that was appended later has not been told what the others were.
+        for metric in self.metrics:
+            if metric.dataset_meta is None and self.dataset_meta is not None:
+                metric.dataset_meta = self.dataset_meta
+
+
+def details_of(metrics: Iterable[BaseMetric]) -> dict[str, dict]:
+    """What metrics found beside their figures, by prefix and name: plain data for a JSON file.
+
+    Args:
+        metrics: Of an evaluation that is over. Those that have no details are left out.
+    """
+    found: dict[str, dict] = {}
+    for metric in metrics:
+        details = metric.details() if isinstance(metric, PredictionMetric) else {}
+        if details:
+            name = f'{metric.prefix}/{type(metric).__name__}'
+            same = sum(key == name or key.startswith(f'{name} ') for key in found)
+            found[f'{name} {same + 1}' if same else name] = details
+    return found
+
+
+def _collects_as_all_do(metric: BaseMetric) -> bool:
+    """Whether a metric reads predictions in no way of its own, which sharing would pass over."""
+    return isinstance(metric, PredictionMetric) and all(
+        getattr(type(metric), name) is getattr(PredictionMetric, name) for name in ('process', 'evaluate')
+    )

@@ -1,0 +1,109 @@
+"""Mean average precision of queries as an MMEngine metric."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from mmml_losses.registry import METRICS
+
+from ..predictions import Predictions
+from ..retrieval import RetrievalInterrupted, RetrievalResult, query_retrieval
+from ..retrieval.measure import check_settings
+from .base import PredictionMetric
+
+ITEMS = ('overall', 'conditions', 'counts')
+
+
+@METRICS.register_module()
+class QueryRetrieval(PredictionMetric):
+    """How well images are found by the classes that they show and do not show, in percent.
+
+    Mean average precision over all queries with a positive and at most ``max_conditions`` conditions (Cheng and
+    Vasconcelos, section 5.3), or over a stratified sample when there are more than ``budget``; a mean of a sample
+    comes with half of the width of its 95 % interval, as ``retrieval_mAP_half_width``. The log has the number of
+    queries before the work starts, and the number of those left out because no image is relevant. See
+    :func:`mmml_losses.evaluation.query_retrieval`.
+
+    Args:
+        max_conditions: Largest number of conditions of a query.
+        min_positives: Smallest number of classes that a query asks for.
+        budget: The largest number of queries that are all evaluated.
+        sample_size: Number of queries to evaluate of more than that.
+        seed: Seed of the sample.
+        items: What to report: ``'overall'`` (as ``retrieval_mAP``), ``'conditions'`` (by the number of conditions, as
+            ``retrieval_mAP@3``) and ``'counts'`` (by positives and negatives, as ``retrieval_mAP@2P1N``).
+        checkpoint_file: Where to keep the finished part of a long evaluation, as ``.npz``.
+        num_workers: Number of threads; by default as many as the process may use processors.
+        prefix: Prefix of the metric names; ``multi-label`` by default.
+
+    Attributes:
+        result: Result of the last evaluation, for plots; of the finished part if it was interrupted. None before it
+            and on other than the main process.
+    """
+
+    def __init__(
+        self,
+        max_conditions: int = 5,
+        min_positives: int = 1,
+        budget: int = 1_000_000,
+        sample_size: int = 200_000,
+        seed: int = 0,
+        items: Sequence[str] = ('overall', 'conditions'),
+        checkpoint_file: str | os.PathLike | None = None,
+        num_workers: int | None = None,
+        prefix: str | None = None,
+    ):
+        super().__init__(prefix=prefix)
+        unknown = [item for item in items if item not in ITEMS]
+        if unknown or isinstance(items, str):
+            raise ValueError(f'items must be some of {ITEMS}, got {items!r}')
+        # Bad settings are refused now, and not after hours of inference.
+        check_settings(max_conditions, min_positives, budget, sample_size, seed, num_workers)
+        self.items = tuple(items)
+        self.settings = {
+            'max_conditions': max_conditions,
+            'min_positives': min_positives,
+            'budget': budget,
+            'sample_size': sample_size,
+            'seed': seed,
+            'checkpoint_file': checkpoint_file,
+            'num_workers': num_workers,
+        }
+        self.result: RetrievalResult | None = None
+
+    def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
+        try:
+            self.result = query_retrieval(predictions.scores, predictions.labels, log=self.log, **self.settings)
+        except RetrievalInterrupted as stopped:
+            self.result = stopped.result
+            self.log(str(stopped))
+            raise
+        overall = self.result.overall
+        self.log(f'{overall.num_skipped:,} queries have no relevant image and are left out')
+        means = {}
+        if 'overall' in self.items:
+            means['retrieval_mAP'] = overall
+        if 'conditions' in self.items:
+            means |= {f'retrieval_mAP@{length}': mean for length, mean in self.result.by_conditions.items()}
+        if 'counts' in self.items:
+            means |= {
+                f'retrieval_mAP@{positives}P{negatives}N': mean
+                for (positives, negatives), mean in self.result.by_counts.items()
+            }
+        metrics = {name: 100 * mean.value for name, mean in means.items()}
+        if not self.result.exhaustive:
+            metrics |= {f'{name}_half_width': 100 * mean.half_width for name, mean in means.items()}
+        return metrics
+
+    def details(self) -> dict[str, Any]:
+        """Mean, interval and numbers of queries by (positives, negatives), as fractions."""
+        if self.result is None:
+            return {}
+        return {
+            'overall': self.result.overall._asdict(),
+            'by_conditions': {str(length): mean._asdict() for length, mean in self.result.by_conditions.items()},
+            'by_counts': {f'{p}P{n}N': mean._asdict() for (p, n), mean in self.result.by_counts.items()},
+            'exhaustive': self.result.exhaustive,
+        }

@@ -1,0 +1,82 @@
+"""Recovery of hidden labels as an MMEngine metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mmml_losses.registry import METRICS
+
+from ..predictions import Predictions
+from ..recovery import LabelRecovery, label_recovery
+from .base import PredictionMetric
+
+
+@METRICS.register_module()
+class MissingLabelRecovery(PredictionMetric):
+    """How well a threshold on the scores finds the labels that a dataset wrapper hid, in percent.
+
+    ``precision`` and ``recall`` are of the hidden positives among the labels that were not given as positive and are
+    scored above the threshold (Figure 7 of the Hill and SPLC paper). ``PPV`` and ``NPV`` are of the predictions above
+    and not above the threshold for all labels, given or not, as means over classes (Figure 2 of the LASD paper). See
+    :func:`mmml_losses.evaluation.label_recovery`; what has nothing to count is NaN.
+
+    The samples must carry their true labels: a dataset in a label wrapper whose pipeline ends with
+    ``PackInputs(algorithm_keys=['true_label'])``. What a *loss* corrects while it trains is told by
+    :class:`mmml_losses.engine.LabelRecoveryHook`.
+
+    Args:
+        threshold: A label is found where its score is above it; 0.6 by default, that of SPLC.
+        fully_labelled: The dataset hides nothing, such as the test sets of the LASD paper: its labels are the truth,
+            and every positive counts as one to be found.
+        prefix: Prefix of the metric names; ``missing-label`` by default.
+
+    Attributes:
+        recovery: The counts of the last evaluation; None before it and on other than the main process.
+    """
+
+    default_prefix = 'missing-label'
+    columns = ('scores', 'labels', 'true_labels')
+
+    def __init__(self, threshold: float = 0.6, fully_labelled: bool = False, prefix: str | None = None):
+        super().__init__(prefix=prefix)
+        if not 0 <= threshold <= 1:
+            raise ValueError(f'threshold must be in [0, 1], got {threshold}')
+        self.threshold = threshold
+        self.fully_labelled = fully_labelled
+        self.recovery: LabelRecovery | None = None
+
+    def check_samples(self, data_samples: Sequence[dict]) -> None:
+        lacking = next((sample for sample in data_samples if 'true_label' not in sample), None)
+        if lacking is not None and not self.fully_labelled:
+            raise ValueError(
+                f'data samples must hold true_label for {type(self).__name__}, got {sorted(lacking)}: put the dataset '
+                "into a label wrapper and add algorithm_keys=['true_label'] to PackInputs, or say fully_labelled=True "
+                'for a dataset that hides no labels'
+            )
+
+    def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
+        observed, true = predictions.labels, predictions.true_labels
+        if self.fully_labelled:
+            observed, true = np.broadcast_to(np.int8(0), predictions.labels.shape), predictions.labels
+        elif true is None:  # of a dataset without samples
+            true = observed
+        self.recovery = label_recovery(observed, true, predictions.scores > self.threshold)
+        self.log(
+            f'{self.recovery.num_recovered:,} of {self.recovery.num_hidden:,} hidden positives are among the '
+            f'{self.recovery.num_corrected:,} labels scored above {self.threshold:g}'
+            + (f'; {self.recovery.num_unknown:,} labels are unknown' if self.recovery.num_unknown else '')
+        )
+        return {
+            'precision': 100 * self.recovery.precision,
+            'recall': 100 * self.recovery.recall,
+            'PPV': 100 * self.recovery.ppv,
+            'NPV': 100 * self.recovery.npv,
+        }
+
+    def details(self) -> dict:
+        """The counts of each class."""
+        if self.recovery is None:
+            return {}
+        return {name: counts.tolist() for name, counts in vars(self.recovery).items()}
