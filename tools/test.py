@@ -15,6 +15,7 @@ from mmml_losses.engine import launch
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
 from mmml_losses.evaluation import SavePredictions
+from mmml_losses.evaluation.metrics.evaluator import details_of
 
 PREDICTION_SUFFIXES = ('.npz', '.pkl', '.pickle')
 METRIC_SUFFIXES = ('.json', '.yaml', '.yml', '.pkl', '.pickle')
@@ -27,7 +28,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('checkpoint', help='checkpoint file')
     launch.add_common_arguments(parser)
     parser.add_argument(
-        '--out', help='file of the results: predictions as .npz (arrays, no pickle) or .pkl, metrics as .json or .yaml'
+        '--out',
+        help='file of the results: predictions as .npz (arrays, no pickle) or .pkl, metrics (with what else they found '
+        'under "details") as .json or .yaml',
     )
     parser.add_argument(
         '--out-item', choices=['metrics', 'pred'], help='what --out saves: predictions unless told otherwise'
@@ -83,11 +86,13 @@ def main() -> None:
     cfg.load_from = launch.safe_checkpoint(args.checkpoint, cfg)
     runner = launch.build_runner(cfg)
     if args.out is not None and args.out_item != 'metrics':
-        saver = SavePredictions if args.out.endswith('.npz') else DumpResults
-        runner.test_evaluator.metrics.append(saver(args.out))
+        saver = (SavePredictions if args.out.endswith('.npz') else DumpResults)(args.out)
+        saver.dataset_meta = runner.test_evaluator.dataset_meta  # the names of the classes
+        runner.test_evaluator.metrics.append(saver)
     metrics = runner.test()
     if args.out_item == 'metrics' and is_main_process():
-        mmengine.dump(metrics, args.out)
+        details = details_of(runner.test_evaluator.metrics)
+        mmengine.dump({**metrics, 'details': details} if details else metrics, args.out)
 
 
 if __name__ == '__main__':

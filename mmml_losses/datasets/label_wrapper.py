@@ -98,6 +98,17 @@ class LabelWrapper(BaseDataset):
         return read_labels(self.dataset).labels
 
     @force_full_init
+    def true_labels(self) -> np.ndarray:
+        """The labels that the innermost datasets have, (N, C) int8."""
+        return _read_below_wrappers(self, self._labels.shape[1])
+
+    @force_full_init
+    def uncorrected_labels(self) -> np.ndarray:
+        """The labels that this dataset serves without the positives that one wrapper took away and another brought
+        back, (N, C) int8: what a file of pseudo labels added to a dataset with missing labels is not in them."""
+        return _read_without_corrections(self, self._labels.shape[1])
+
+    @force_full_init
     def get_data_info(self, idx: int) -> dict:
         """The data info of the wrapped dataset with the labels of this one, and with the true label beside them."""
         row = self._labels[idx]
@@ -219,6 +230,30 @@ def _read(dataset: BaseDataset, num_classes: int) -> tuple[list[str], np.ndarray
     if isinstance(dataset, LabelWrapper):
         return _read(dataset.dataset, num_classes)[0], dataset.observed_labels()
     return _read_leaf(dataset, num_classes)
+
+
+def _read_below_wrappers(dataset: BaseDataset, num_classes: int) -> np.ndarray:
+    if isinstance(dataset, LabelWrapper):
+        return _read_below_wrappers(dataset.dataset, num_classes)
+    parts = [_read_below_wrappers(part, num_classes) for part in _parts(dataset)]
+    return _arranged(dataset, parts) if parts else _read_leaf(dataset, num_classes)[1]
+
+
+def _read_without_corrections(dataset: BaseDataset, num_classes: int) -> np.ndarray:
+    parts = [_read_without_corrections(part, num_classes) for part in _parts(dataset)]
+    if isinstance(dataset, LabelWrapper):
+        # A wrapper may take positives away. One that it adds was not there before.
+        return np.where(parts[0] == POSITIVE, dataset.observed_labels(), parts[0])
+    return _arranged(dataset, parts) if parts else _read_leaf(dataset, num_classes)[1]
+
+
+def _arranged(dataset: BaseDataset, parts: list[np.ndarray]) -> np.ndarray:
+    """Labels of the datasets inside a wrapper of MMEngine, in the order in which it has the samples."""
+    if isinstance(dataset, ConcatDataset):
+        return np.concatenate(parts)
+    if isinstance(dataset, RepeatDataset):
+        return np.tile(parts[0], (dataset.times, 1))
+    return parts[0][dataset.repeat_indices]
 
 
 def _read_leaf(dataset: BaseDataset, num_classes: int) -> tuple[list[str], np.ndarray]:

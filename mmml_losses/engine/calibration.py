@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from ..evaluation.calibration import calibration_errors, reliability_bins
 from ..evaluation.files import replacing
-from ..evaluation.metrics.gathering import gather_rows
+from ..evaluation.metrics.gathering import RowStore, gather_rows
 from ..functional import sigmoid_link
 from ..losses import MultiLabelLoss, SumLoss
 from ..losses.links import (
@@ -117,7 +117,7 @@ def collect_logits(model: nn.Module, dataloader: DataLoader, amp: bool = False) 
         Logits and targets of the whole dataset, each (N, C), on the main process; None on the others.
     """
     model.eval()
-    logits, targets = [], []
+    logits, targets = RowStore(torch.float32), RowStore(torch.float32)
     for number, batch in enumerate(dataloader, start=1):
         data = model.data_preprocessor(batch, False)
         with autocast(enabled=amp):
@@ -131,10 +131,10 @@ def collect_logits(model: nn.Module, dataloader: DataLoader, amp: bool = False) 
         targets.append(stack_targets(samples, scores.size(1)).cpu())
         if number % max(1, len(dataloader) // 10) == 0:
             print_log(f'batch {number} of {len(dataloader)}', logger='current')
-    if not logits:
+    if not len(logits):
         raise UsageError('the data must have labels, and it is empty')
     size = len(dataloader.dataset)
-    rows = gather_rows(torch.cat(logits), size), gather_rows(torch.cat(targets), size)
+    rows = gather_rows(logits, size), gather_rows(targets, size)
     return None if rows[0] is None else rows
 
 

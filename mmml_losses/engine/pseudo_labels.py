@@ -157,11 +157,11 @@ class PredictionKeeper(PredictionMetric):
         self.samples = samples
         self.probabilities: np.ndarray | None = None
 
-    def rows_of(self, data_samples: Sequence[dict]) -> dict:
-        num_classes, width = len(self.samples.classes), len(data_samples[0]['pred_score'])
-        if width != num_classes:
-            raise UsageError(f'the model scores {width} classes, and the dataset has {num_classes}')
-        return super().rows_of(data_samples)
+    def check_samples(self, data_samples: Sequence[dict]) -> None:
+        for sample in data_samples:
+            num_classes, width = len(self.samples.classes), len(sample['pred_score'])
+            if width != num_classes:
+                raise UsageError(f'the model scores {width} classes, and the dataset has {num_classes}')
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
         # The labels went the same way as the scores: if they are the dataset's, each score is where it belongs.

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from mmml_losses.compat import check_checkpoint
+
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = 'configs/spa_lpr_digits.py'
 
@@ -71,6 +73,7 @@ def test_predictions_and_metrics_are_saved(trained, scenes_folder, tmp_path):
     succeed(*arguments, tmp_path / 'metrics.json', '--out-item', 'metrics', *few_scenes(scenes_folder))
     metrics = json.loads((tmp_path / 'metrics.json').read_text())
     assert {'multi-label/mAP@class', 'multi-label/mAP@sample', 'multi-label/ACE', 'multi-label/MCE'} <= set(metrics)
+    assert len(metrics['details']['multi-label/CalibrationError']['bins']['counts']) == 10
     succeed(*arguments, tmp_path / 'predictions.pkl', '--tta', *few_scenes(scenes_folder))
     assert (tmp_path / 'predictions.pkl').is_file()
 
@@ -150,7 +153,7 @@ def test_a_checkpoint_with_code_is_refused(tmp_path):
 
 def test_config_text_inside_a_checkpoint_is_never_run(trained, scenes_folder, tmp_path):
     folder, _ = trained
-    checkpoint = torch.load(folder / 'epoch_2.pth', weights_only=True)
+    checkpoint = check_checkpoint(folder / 'epoch_2.pth')
     text = f'open({str(tmp_path / "ran")!r}, "w")'
     checkpoint['meta'].update(cfg=text, epoch=1)
     checkpoint['message_hub']['runtime_info']['cfg'] = text

@@ -25,5 +25,8 @@ val_dataloader = dict(
 )
 test_dataloader = val_dataloader
 
-val_evaluator = [dict(type='mmml_losses.MultiLabelAP'), dict(type='mmml_losses.CalibrationError')]
+val_evaluator = dict(
+    type='mmml_losses.MultiLabelEvaluator',  # collects the predictions once for all metrics
+    metrics=[dict(type='mmml_losses.MultiLabelAP'), dict(type='mmml_losses.CalibrationError')],
+)
 test_evaluator = val_evaluator
