@@ -1,8 +1,30 @@
-"""Pictures of multi-label predictions, and the report page that joins them."""
+"""Pictures of multi-label predictions and losses, and the report page that joins them."""
 
+from .class_precision import plot_class_precision
+from .histogram import plot_probability_histogram, probability_shares
+from .loss_curves import LossCurve, loss_curve, parse_loss
+from .loss_pictures import plot_loss_curves
+from .recovery import plot_label_recovery, read_label_recovery
 from .reliability import plot_reliability
 from .report import write_report
 from .retrieval import plot_retrieval_sheet
-from .style import png_bytes
+from .retrieval_curve import plot_retrieval_curve
+from .style import png_bytes, save_figure
 
-__all__ = ['plot_reliability', 'plot_retrieval_sheet', 'png_bytes', 'write_report']
+__all__ = [
+    'LossCurve',
+    'loss_curve',
+    'parse_loss',
+    'plot_class_precision',
+    'plot_label_recovery',
+    'plot_loss_curves',
+    'plot_probability_histogram',
+    'plot_reliability',
+    'plot_retrieval_curve',
+    'plot_retrieval_sheet',
+    'png_bytes',
+    'probability_shares',
+    'read_label_recovery',
+    'save_figure',
+    'write_report',
+]

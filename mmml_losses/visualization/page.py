@@ -50,12 +50,13 @@ class Column:
     name: str
     values: Sequence[float]
     best: Callable[[Sequence[float]], float]
+    digits: int = 2
 
     def cells(self) -> list[str]:
         """HTML of the numbers, the best in bold, together with all that look the same."""
-        texts = ['n/a' if math.isnan(value) else f'{value:.2f}' for value in self.values]
+        texts = ['n/a' if math.isnan(value) else f'{value:.{self.digits}f}' for value in self.values]
         numbers = [value for value in self.values if not math.isnan(value)]
-        best = f'{self.best(numbers):.2f}' if len(numbers) > 1 else None
+        best = f'{self.best(numbers):.{self.digits}f}' if len(numbers) > 1 else None
         return [f'<strong>{text}</strong>' if text == best else text for text in texts]
 
     def header(self) -> str:

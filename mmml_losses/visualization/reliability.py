@@ -10,14 +10,15 @@ from matplotlib.figure import Figure
 
 from mmml_losses.evaluation import ReliabilityBins, calibration_errors
 
-from .style import GRID, INK, MUTED, line_style, plain, wrapped
+from .style import GRID, INK, MUTED, add_title, line_style, plain, tidy, wrapped
 
 
-def plot_reliability(curves: Mapping[str, ReliabilityBins]) -> Figure:
+def plot_reliability(curves: Mapping[str, ReliabilityBins], title: str | None = None) -> Figure:
     """Draw the reliability curves of several runs over one diagonal, and below how many pairs each bin holds.
 
     Args:
         curves: Name of each run and its :func:`~mmml_losses.evaluation.reliability_bins`.
+        title: Heading of the picture.
     """
     if not curves:
         raise ValueError('curves must hold at least one run, got none')
@@ -26,11 +27,8 @@ def plot_reliability(curves: Mapping[str, ReliabilityBins]) -> Figure:
     _draw_curves(diagram, curves)
     _draw_counts(histogram, curves)
     for axes in (diagram, histogram):
-        axes.grid(color=GRID, linewidth=0.8)
-        axes.set_axisbelow(True)
-        axes.spines[['top', 'right']].set_visible(False)
-        axes.spines[['left', 'bottom']].set_color(MUTED)
-        axes.tick_params(colors=INK, labelsize=9)
+        tidy(axes)
+    add_title(figure, title)
     return figure
 
 

@@ -4,51 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from mmml_losses.evaluation import (
-    CalibrationErrors,
-    MeanAveragePrecision,
-    Predictions,
-    Query,
-    ReliabilityBins,
-    calibration_errors,
-    mean_average_precision,
-    parse_query,
-    rank_images,
-    relevant_images,
-    reliability_bins,
-)
+from mmml_losses.evaluation import Predictions, Query, RetrievalResult, group_classes, parse_query, query_retrieval
+from mmml_losses.evaluation.class_groups import checked_frequencies
 from mmml_losses.evaluation.files import replacing
 
 from . import page
-from .reliability import plot_reliability
-from .retrieval import ImageLoader, load_image, plot_retrieval_sheet
-from .style import png_bytes
+from . import report_sections as sections
+from .measures import measure
+from .retrieval import ImageLoader, load_image
+from .runs import check_same_data
 
-
-@dataclass(frozen=True)
-class RunMeasures:
-    """The numbers of one run."""
-
-    by_class: MeanAveragePrecision
-    by_sample: MeanAveragePrecision
-    bins: ReliabilityBins
-    errors: CalibrationErrors
-
-
-def measure(predictions: Predictions, num_bins: int = 10) -> RunMeasures:
-    """Compute what the report shows of one run."""
-    bins = reliability_bins(predictions.scores, predictions.labels, num_bins)
-    return RunMeasures(
-        by_class=mean_average_precision(predictions.scores, predictions.labels, by='class'),
-        by_sample=mean_average_precision(predictions.scores, predictions.labels, by='sample'),
-        bins=bins,
-        errors=calibration_errors(bins),
-    )
+# What retrieval may cost a report for each run, as a product of queries and images, so that it takes seconds; and how
+# many queries that is at least and at most.
+RETRIEVAL_COST = 200_000_000
+FEWEST_QUERIES, MOST_QUERIES = 2_000, 50_000
 
 
 def write_report(
@@ -58,19 +29,25 @@ def write_report(
     *,
     title: str = 'Multi-label report',
     facts: Mapping[str, object] | None = None,
+    class_frequencies: Sequence[float] | None = None,
+    label_recovery: Mapping[str, Mapping[str, Mapping[int, float]]] | None = None,
+    max_conditions: int = 5,
     top: int = 8,
     num_bins: int = 10,
     image_loader: ImageLoader = load_image,
 ) -> Path:
-    """Write a self-contained HTML page that compares runs, and its pictures as PNG files beside it.
+    """Write one self-contained HTML page that compares runs in tables and pictures.
 
     Args:
-        path: The page, such as ``work_dirs/quickstart/report.html``. Pictures go to the same folder as
-            ``reliability.png`` and ``retrieval_1.png``, ``retrieval_2.png``, …
-        runs: Name and predictions of each run, in the order of the table. All must be on the same data.
+        path: The page, such as ``work_dirs/quickstart/report.html``.
+        runs: Name and predictions of each run, in the order of the tables. All must be on the same data.
         queries: Queries to show retrieved images for, as text or as :class:`~mmml_losses.evaluation.Query`.
         title: Heading of the page.
         facts: More lines for the list of facts, such as the schedule or the versions.
+        class_frequencies: (C,) number of training images with each class, for head, medium and tail.
+        label_recovery: Name and curves of trainings that corrected labels, as
+            :func:`~mmml_losses.visualization.read_label_recovery` reads them.
+        max_conditions: Largest number of conditions of the queries that retrieval is measured with; 0 leaves it out.
         top: Number of images shown for each query and run.
         num_bins: Number of bins of the calibration errors and the diagram.
         image_loader: Turns an image path of the predictions into an image array.
@@ -79,90 +56,41 @@ def write_report(
         The path of the page.
     """
     path = Path(path)
-    _check_same_data(runs)
+    check_same_data(runs)
     data = next(iter(runs.values()))
     queries = [parse_query(query, data.class_names) if isinstance(query, str) else query for query in queries]
-    measures = {name: measure(predictions, num_bins) for name, predictions in runs.items()}
+    groups = None
+    if class_frequencies is not None:
+        class_frequencies = checked_frequencies(class_frequencies, data.num_classes)
+        groups = {name: members for name, members in group_classes(class_frequencies).items() if members}
+    measures = {name: measure(predictions, num_bins, groups) for name, predictions in runs.items()}
+    parts = [
+        sections.ranking_section(measures),
+        sections.decisions_section(measures),
+        sections.calibration_section(measures),
+        sections.histogram_section(runs),
+        sections.classes_section(runs, class_frequencies, groups),
+    ]
+    if max_conditions:
+        parts.append(sections.retrieval_section(_retrieval(runs, max_conditions)))
+    parts += [sections.query_section(runs, query, top, image_loader) for query in queries]
+    if label_recovery:
+        parts.append(sections.recovery_section(label_recovery))
+    parts.append(page.section('Data and runs', page.facts_list({**_data_facts(data), **(facts or {})})))
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    pictures = {'reliability.png': png_bytes(plot_reliability({name: run.bins for name, run in measures.items()}))}
-    sections = [_results_section(measures), _reliability_section(measures, pictures['reliability.png'])]
-    for number, query in enumerate(queries, start=1):
-        png = png_bytes(plot_retrieval_sheet(runs, [query], top, image_loader))
-        pictures[f'retrieval_{number}.png'] = png
-        sections.append(_retrieval_section(runs, query, top, png))
-    sections.append(page.section('Data and runs', page.facts_list({**_data_facts(data), **(facts or {})})))
-
-    for name, png in pictures.items():
-        with replacing(path.with_name(name)) as temporary:
-            temporary.write_bytes(png)
     with replacing(path) as temporary:
-        temporary.write_text(page.document(title, sections), encoding='utf-8')
+        temporary.write_text(page.document(title, parts), encoding='utf-8')
     return path
 
 
-def _check_same_data(runs: Mapping[str, Predictions]) -> None:
-    if not runs:
-        raise ValueError('runs must hold at least one run, got none')
-    first_name, first = next(iter(runs.items()))
-    for name, run in runs.items():
-        if run.class_names != first.class_names or not np.array_equal(run.labels, first.labels):
-            raise ValueError(f"runs must be on the same data, but the labels of '{name}' and '{first_name}' differ")
-
-
-def _results_section(measures: Mapping[str, RunMeasures]) -> str:
-    columns = [
-        page.Column('mAP@class', [100 * run.by_class.value for run in measures.values()], best=max),
-        page.Column('mAP@sample', [100 * run.by_sample.value for run in measures.values()], best=max),
-        page.Column('ACE', [100 * run.errors.ace for run in measures.values()], best=min),
-        page.Column('MCE', [100 * run.errors.mce for run in measures.values()], best=min),
-    ]
-    first = next(iter(measures.values()))
-    caption = (
-        'All numbers in percent, the best of each column in bold. Higher mAP means a better ranking: of the images '
-        'within a class (mAP@class), of the classes within an image (mAP@sample). Lower ACE and MCE mean more honest '
-        'probabilities: the mean and the largest gap between predicted and observed frequency over '
-        f'{first.bins.num_bins} bins of equal width.'
-    )
-    skipped = {'mAP@class': first.by_class.num_skipped, 'mAP@sample': first.by_sample.num_skipped}
-    if any(skipped.values()):
-        caption += f' Without a positive label and therefore left out: {skipped["mAP@class"]} of the classes, ' + (
-            f'{skipped["mAP@sample"]} of the images.'
-        )
-    return page.section('Results', page.table('run', list(measures), columns, caption))
-
-
-def _reliability_section(measures: Mapping[str, RunMeasures], png: bytes) -> str:
-    caption = (
-        'A point on the dashed diagonal keeps its promise: of the labels predicted with 30 %, 30 % are there. '
-        'The lower panel counts the (image, class) pairs behind each point.'
-    )
-    by_error = sorted(measures, key=lambda name: measures[name].errors.ace)
-    if len(by_error) > 1:
-        best, worst = by_error[0], by_error[-1]
-        caption += (
-            f' Closest to the diagonal is {best} (ACE {100 * measures[best].errors.ace:.1f} %), '
-            f'farthest from it {worst} (ACE {100 * measures[worst].errors.ace:.1f} %).'
-        )
-    alt = 'Reliability diagram. ' + '; '.join(
-        f'{name}: ACE {100 * run.errors.ace:.1f} %, MCE {100 * run.errors.mce:.1f} %' for name, run in measures.items()
-    )
-    return page.section('Do the probabilities mean what they say?', page.figure(png, alt, caption, narrow=True))
-
-
-def _retrieval_section(runs: Mapping[str, Predictions], query: Query, top: int, png: bytes) -> str:
-    found = {
-        name: int(relevant_images(run.labels, *query)[rank_images(run.scores, *query, top=top)].sum())
+def _retrieval(runs: Mapping[str, Predictions], max_conditions: int) -> dict[str, RetrievalResult]:
+    num_images = next(iter(runs.values())).num_samples
+    number = min(max(RETRIEVAL_COST // max(1, num_images), FEWEST_QUERIES), MOST_QUERIES)
+    return {
+        name: query_retrieval(run.scores, run.labels, max_conditions, budget=number, sample_size=number)
         for name, run in runs.items()
     }
-    top = min(top, next(iter(runs.values())).num_samples)
-    text = query.describe(next(iter(runs.values())).class_names)
-    counts = ', '.join(f'{name} {count}' for name, count in found.items())
-    caption = (
-        f'The {top} images that each run holds most likely to answer the query, best first. Solid frame and ✓: right; '
-        f'dashed frame and ✗: wrong; below each image what it shows. Right answers among {top}: {counts}.'
-    )
-    return page.section(f'Query: {text}', page.figure(png, f'Images retrieved for {text}. {counts} right.', caption))
 
 
 def _data_facts(data: Predictions) -> dict[str, object]:
@@ -175,4 +103,7 @@ def _data_facts(data: Predictions) -> dict[str, object]:
     }
     if not known.all():
         facts['Unknown labels'] = f'{int((~known).sum()):,} (left out of every number)'
+    if data.true_labels is not None:
+        hidden = int(((data.true_labels == 1) & (data.labels != 1)).sum())
+        facts['Missing labels'] = f'{hidden:,} positive in truth and not in the labels, by which all runs are judged'
     return facts

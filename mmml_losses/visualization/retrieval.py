@@ -13,12 +13,13 @@ from PIL import Image
 
 from mmml_losses.evaluation import Predictions, Query, parse_query, rank_images, relevant_images
 
+from .runs import check_same_data
 from .style import BACKGROUND, GREEN, GRID, INK, MUTED, RED, plain, wrapped
 
 ImageLoader = Callable[[str], np.ndarray]
 
 # Everything is laid out in cells of one unit: an image with its mark, and room for two lines below it.
-CELL_WIDTH, CELL_HEIGHT, HEADER_HEIGHT, NAME_WIDTH = 1.12, 1.42, 0.62, 1.75
+CELL_WIDTH, CELL_HEIGHT, HEADER_HEIGHT, NAME_WIDTH, TITLE_HEIGHT = 1.12, 1.42, 0.62, 1.75, 0.5
 INCHES_PER_UNIT = 1.0
 
 
@@ -36,6 +37,7 @@ def plot_retrieval_sheet(
     queries: Sequence[str | Query],
     top: int = 8,
     image_loader: ImageLoader = load_image,
+    title: str | None = None,
 ) -> Figure:
     """Show the images that each run ranks first for each query.
 
@@ -47,17 +49,23 @@ def plot_retrieval_sheet(
         queries: Queries as text (``'3 and 7, not 5'``) or as :class:`~mmml_losses.evaluation.Query`.
         top: Number of images in a row.
         image_loader: Turns a path of the predictions into an image array; a missing file leaves a grey cell.
+        title: Heading of the picture.
     """
     if not runs or not queries:
         raise ValueError(f'a sheet needs at least one run and one query, got {len(runs)} and {len(queries)}')
     if top < 1:
         raise ValueError(f'top must be at least 1, got {top}')
+    check_same_data(runs)
     width = NAME_WIDTH + top * CELL_WIDTH
-    height = len(queries) * (HEADER_HEIGHT + len(runs) * CELL_HEIGHT)
+    start = TITLE_HEIGHT if title else 0.0
+    height = start + len(queries) * (HEADER_HEIGHT + len(runs) * CELL_HEIGHT)
     figure = Figure(figsize=(width * INCHES_PER_UNIT, height * INCHES_PER_UNIT))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.axis('off')
-    y = 0.0
+    if title:
+        heading = plain(wrapped(title, int(9 * width)))
+        axes.text(width / 2, 0.3, heading, fontsize=14, weight='bold', color=INK, ha='center', va='center')
+    y = start
     for query in queries:
         y = _draw_query(axes, runs, query, top, y, image_loader)
     # Last, because each image that is drawn resets the limits.
@@ -99,7 +107,7 @@ def _draw_run(
         _draw_mark(axes, bool(is_right), x, y + 0.06)
         shown = ', '.join(predictions.class_names[i] for i in np.flatnonzero(predictions.labels[index] == 1))
         caption = plain(wrapped(shown or 'no label', 18, 2))
-        axes.text(x + 0.5, y + 1.11, caption, fontsize=7.5, color=MUTED, ha='center', va='top')
+        axes.text(x + 0.5, y + 1.11, caption, fontsize=8.5, color=MUTED, ha='center', va='top')
 
 
 def _draw_image(axes: Axes, path: str, x: float, y: float, image_loader: ImageLoader) -> None:

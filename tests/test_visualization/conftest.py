@@ -5,15 +5,15 @@ from PIL import Image
 from mmml_losses.evaluation import Predictions
 
 
-@pytest.fixture
-def runs(tmp_path):
+@pytest.fixture(scope='session')
+def runs(tmp_path_factory):
     """Two runs over the same twelve small pictures."""
+    folder = tmp_path_factory.mktemp('images')
     rng = np.random.default_rng(0)
     labels = (rng.random((12, 4)) < 0.5).astype(np.int8)
     paths = []
     for index in range(12):
-        path = tmp_path / 'images' / f'{index}.png'
-        path.parent.mkdir(exist_ok=True)
+        path = folder / f'{index}.png'
         Image.fromarray(rng.integers(0, 255, (10, 8 + index, 3), dtype=np.uint8)).save(path)
         paths.append(str(path))
     names = ('cat', 'dog', '<i>bird</i>', '$fish$')

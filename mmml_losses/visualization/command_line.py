@@ -1,0 +1,139 @@
+"""What the tools for pictures and reports share: how runs are named, where files go, and clear errors."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from matplotlib.figure import Figure
+
+from mmml_losses.engine.errors import UsageError
+from mmml_losses.evaluation import Predictions, load_predictions
+
+from .recovery import read_label_recovery
+from .style import checked_picture_path, save_figure
+
+Content = TypeVar('Content')
+
+PREDICTIONS_FILE = 'predictions.npz'
+RUN_HELP = 'NAME=PATH or PATH: a predictions file (.npz), or a work folder that holds predictions.npz'
+
+
+def picture_parser(description: str, default_out: str) -> argparse.ArgumentParser:
+    """A parser with what every picture takes: where to put it, how fine it is, and its heading."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument('--out', default=default_out, metavar='FILE', help='.png or .svg; %(default)s by default')
+    parser.add_argument('--title', help='heading of the picture')
+    parser.add_argument('--dpi', type=int, default=150, help='pixels per inch of a .png')
+    return parser
+
+
+def add_runs(parser: argparse.ArgumentParser, help_text: str = RUN_HELP) -> None:
+    """Ask for one run or more."""
+    parser.add_argument('runs', nargs='+', metavar='RUN', help=help_text)
+
+
+def split_names(arguments: Sequence[str]) -> dict[str, str]:
+    """Read ``NAME=VALUE`` or ``VALUE``, which then names itself.
+
+    A path with an equals sign in it needs a name: ``mine=./lr=0.1/predictions.npz``.
+    """
+    values: dict[str, str] = {}
+    for argument in arguments:
+        name, equals, value = argument.partition('=')
+        if not equals or not name or Path(argument).exists():
+            name, value = _own_name(argument), argument
+        if not value:
+            raise UsageError(f"nothing follows the name '{name}=': give NAME=PATH")
+        if name in values:
+            raise UsageError(f"two runs are called '{name}': name them apart as NAME=PATH")
+        values[name] = value
+    return values
+
+
+def load_runs(arguments: Sequence[str]) -> dict[str, Predictions]:
+    """Read the predictions of runs that are given as ``NAME=PATH`` or ``PATH``."""
+    with clear_errors():
+        return {name: load_predictions(file) for name, file in files_of(arguments).items()}
+
+
+def files_of(arguments: Sequence[str]) -> dict[str, Path]:
+    """The predictions files of runs that are given as ``NAME=PATH`` or ``PATH``."""
+    return {name: find_predictions(path) for name, path in split_names(arguments).items()}
+
+
+def load_label_recovery(arguments: Sequence[str]) -> dict[str, dict[str, dict[int, float]]]:
+    """The label recovery of those runs whose folder has a log of it."""
+    with clear_errors():
+        curves = {name: read_label_recovery(file.parent) for name, file in files_of(arguments).items()}
+    return {name: of_run for name, of_run in curves.items() if of_run}
+
+
+def find_predictions(path: str) -> Path:
+    """The predictions file that a path means.
+
+    Args:
+        path: An ``.npz`` file or a folder with ``predictions.npz``.
+    """
+    file = Path(path).expanduser()
+    if file.suffix != '.npz':
+        if file.exists() and not file.is_dir():
+            raise UsageError(f'{path} must be an .npz file of predictions or a work folder')
+        file = file / PREDICTIONS_FILE
+    if not file.is_file():
+        raise UsageError(f'{file} does not exist; this makes it: python tools/test.py CONFIG CHECKPOINT --out {file}')
+    return file
+
+
+def read_file(path: str, reader: Callable[[Path], Content]) -> Content:
+    """Read a file that the user named, with one clear error where that fails."""
+    try:
+        return reader(Path(path).expanduser())
+    except OSError as error:
+        raise UsageError(f'{path} cannot be read: {error.strerror}') from error
+    except ValueError as error:
+        raise UsageError(f'{path} cannot be used: {error}') from error
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Turn the errors of functions about their arguments into those of a tool about its own."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def draw(options: argparse.Namespace, plot: Callable[..., Figure], *args, **kwargs) -> None:
+    """Draw a picture into ``--out`` under ``--title``, and say where it is.
+
+    Args:
+        options: What :func:`picture_parser` parsed.
+        plot: A function of this package that returns a figure and takes ``title``.
+        *args: Go to it.
+        **kwargs: Go to it.
+    """
+    with clear_errors():
+        out = checked_picture_path(options.out, '--out')
+        if options.dpi < 1:
+            raise ValueError(f'--dpi must be at least 1, got {options.dpi}')
+        figure = plot(*args, title=options.title, **kwargs)
+    print(f'wrote {save_figure(out, figure, options.dpi)}')
+
+
+def measured(runs: Mapping[str, Predictions], measure: Callable[[Predictions], object]) -> dict[str, object]:
+    """Apply a measure to every run, with clear errors."""
+    with clear_errors():
+        return {name: measure(run) for name, run in runs.items()}
+
+
+def _own_name(path: str) -> str:
+    """What a run is called that was given no name: its folder, or its file unless all have that name."""
+    file = Path(path)
+    if file.suffix == '.npz' and file.name != PREDICTIONS_FILE:
+        return file.stem
+    folder = file.parent if file.suffix == '.npz' else file
+    return folder.resolve().name or str(folder)

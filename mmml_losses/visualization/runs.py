@@ -1,0 +1,19 @@
+"""What pictures of several runs ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mmml_losses.evaluation import Predictions
+
+
+def check_same_data(runs: Mapping[str, Predictions]) -> None:
+    """Refuse runs that cannot stand beside each other."""
+    if not runs:
+        raise ValueError('runs must hold at least one run, got none')
+    first_name, first = next(iter(runs.items()))
+    for name, run in runs.items():
+        if run.class_names != first.class_names or not np.array_equal(run.labels, first.labels):
+            raise ValueError(f"runs must be on the same data, but the labels of '{name}' and '{first_name}' differ")

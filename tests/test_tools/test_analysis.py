@@ -1,0 +1,185 @@
+"""The scripts of tools/analysis as a user calls them."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mmml_losses.engine.errors import UsageError
+from mmml_losses.evaluation import Predictions, save_predictions
+from mmml_losses.visualization import command_line
+
+ANALYSIS = Path(__file__).resolve().parents[2] / 'tools' / 'analysis'
+PICTURES_OF_RUNS = {
+    'reliability': ['--num-bins', '5', '--binning', 'mass'],
+    'probability_histogram': ['--num-bins', '5'],
+    'class_ap': [],
+    'retrieval_sheet': ['--query', 'cat, -dog', '--query', 'dog', '--top', '3'],
+    'retrieval_curve': ['--max-conditions', '2'],
+}
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """A run as a file and one as a folder, on the same data."""
+    rng = np.random.default_rng(0)
+    labels = (rng.random((20, 3)) < 0.5).astype(np.int8)
+    image = tmp_path / 'image.png'
+    Image.fromarray(rng.integers(0, 255, (8, 8, 3), dtype=np.uint8)).save(image)
+    for name in ('first.npz', 'second/predictions.npz'):
+        scores = np.clip(0.4 * labels + 0.6 * rng.random(labels.shape), 0, 1)
+        save_predictions(tmp_path / name, Predictions(scores, labels, ('cat', 'dog', 'cow'), [str(image)] * 20))
+    return [str(tmp_path / 'first.npz'), f'two={tmp_path / "second"}']
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Calls a script inside this process, which is faster; returns what it printed."""
+
+    def run(name, *arguments):
+        spec = importlib.util.spec_from_file_location(name, ANALYSIS / f'{name}.py')
+        script = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(script)
+        monkeypatch.setattr(sys, 'argv', [name, *map(str, arguments)])
+        script.main()
+        return capsys.readouterr().out
+
+    return run
+
+
+def assert_is_picture(path):
+    if path.suffix == '.png':
+        with Image.open(path) as image:
+            image.verify()
+            assert image.format == 'PNG'
+            assert min(image.size) > 200
+    else:
+        assert ElementTree.parse(path).getroot().tag.endswith('svg')
+
+
+def test_every_script_is_tested():
+    tested = {*PICTURES_OF_RUNS, 'loss_curves', 'label_recovery'}
+    assert {file.stem for file in ANALYSIS.glob('*.py')} == tested
+
+
+@pytest.mark.parametrize('suffix', ['.png', '.svg'])
+@pytest.mark.parametrize('name', PICTURES_OF_RUNS)
+def test_pictures_of_runs(call, runs, tmp_path, name, suffix):
+    out = tmp_path / 'new folder' / f'picture{suffix}'
+    printed = call(name, *runs, *PICTURES_OF_RUNS[name], '--out', out, '--title', 'Two runs')
+    assert f'wrote {out}' in printed
+    assert_is_picture(out)
+
+
+@pytest.mark.parametrize('suffix', ['.png', '.svg'])
+def test_loss_curves(call, tmp_path, suffix):
+    out = tmp_path / f'losses{suffix}'
+    losses = ['spa', 'HillLoss', 'ASL=AsymmetricLoss(gamma_negative=4, margin=0.05)']
+    call('loss_curves', *losses, '--show', 'gradient', 'link', '--against', 'logit', '--out', out)
+    assert_is_picture(out)
+
+
+@pytest.mark.parametrize(
+    ('losses', 'message'),
+    [
+        (['HilLoss'], "'HilLoss' is not in the model registry of mmml_losses: did you mean 'HillLoss'"),
+        (['HillLoss(lamb=)'], 'a loss must be a name with arguments'),
+        (['HillLoss(power=2)'], 'HillLoss takes .* got power'),
+        (['spa_lpr'], 'got LabelPairRegularizer in SumLoss: draw the parts'),
+        (['nowhere.py'], 'the file nowhere.py does not exist'),
+        (['a=BCELoss', 'a=HillLoss'], "two curves are called 'a'"),
+    ],
+)
+def test_losses_that_cannot_be_drawn(call, tmp_path, losses, message):
+    with pytest.raises(UsageError, match=message):
+        call('loss_curves', *losses, '--out', tmp_path / 'losses.png')
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_label_recovery(call, tmp_path):
+    log = tmp_path / 'training' / '20260101_000000' / 'vis_data' / 'scalars.json'
+    log.parent.mkdir(parents=True)
+    record = {'label_recovery/precision': 80.0, 'label_recovery/recall': 20.0, 'label_recovery/NPV': 90.0, 'step': 1}
+    log.write_text(json.dumps(record) + '\n')
+    for arguments in ([], ['--quantity', 'NPV']):
+        call('label_recovery', f'SPLC={tmp_path / "training"}', *arguments, '--out', tmp_path / 'recovery.svg')
+        assert_is_picture(tmp_path / 'recovery.svg')
+    with pytest.raises(UsageError, match=r"quantities must be some of \['NPV', 'precision', 'recall'\], got \['mAP'\]"):
+        call('label_recovery', tmp_path / 'training', '--quantity', 'mAP', '--out', tmp_path / 'other.png')
+    with pytest.raises(UsageError, match=r'has no log of label recovery.*LabelRecoveryHook'):
+        call('label_recovery', tmp_path, '--out', tmp_path / 'other.png')
+    assert not (tmp_path / 'other.png').exists()
+
+
+def test_class_ap_by_frequencies_and_given_groups(call, runs, tmp_path):
+    out = tmp_path / 'classes.svg'
+    frequencies, groups = tmp_path / 'frequencies.json', tmp_path / 'groups.json'
+    frequencies.write_text('{"class_frequencies": [300, 50, 7], "num_samples": 400}')
+    groups.write_text('{"animals": [0, 1, 2], "pets": [0, 1]}')
+    call('class_ap', *runs, '--frequencies', frequencies, '--out', out)
+    call('class_ap', *runs, '--groups', groups, '--out', out)
+    groups.write_text('[1, 2]')
+    with pytest.raises(UsageError, match=r'groups.json cannot be used: it must hold lists'):
+        call('class_ap', *runs, '--groups', groups, '--out', out)
+    frequencies.write_text('[1, 2]')
+    with pytest.raises(UsageError, match='entry for each of 3 classes, got 2'):
+        call('class_ap', *runs, '--frequencies', frequencies, '--out', out)
+    with pytest.raises(UsageError, match=r'nowhere\.json cannot be read: No such file'):
+        call('class_ap', *runs, '--frequencies', tmp_path / 'nowhere.json', '--out', out)
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (['nowhere'], r'nowhere/predictions.npz does not exist; .* tools/test.py CONFIG CHECKPOINT --out nowhere/pred'),
+        (['a=nowhere.npz'], 'nowhere.npz does not exist; this makes it'),
+        (['{first}', '--out', 'picture.pdf'], r"--out must end with one of .png, .svg, got 'picture.pdf'"),
+        (['{first}', '{first}'], "two runs are called 'first': name them apart as NAME=PATH"),
+        (['{text}'], 'must be an .npz file of predictions or a work folder'),
+        (['{broken}'], 'broken.npz.* is not a predictions file'),
+        (['{first}', '--num-bins', '0'], 'num_bins must be at least 1, got 0'),
+        (['{first}', '--dpi', '0'], '--dpi must be at least 1, got 0'),
+        (['name='], "nothing follows the name 'name='"),
+    ],
+)
+def test_bad_calls_are_one_sentence_each(call, runs, tmp_path, arguments, message):
+    files = {name: tmp_path / name for name in ('text', 'broken.npz')}
+    for file in files.values():
+        file.write_text('neither')
+    places = dict(first=runs[0], text=files['text'], broken=files['broken.npz'])
+    with pytest.raises(UsageError, match=message):
+        call('reliability', *(argument.format(**places) for argument in arguments))
+
+
+def test_unknown_classes_of_queries_are_named(call, runs, tmp_path):
+    with pytest.raises(UsageError, match="unknown class 'dogg': did you mean 'dog'"):
+        call('retrieval_sheet', *runs, '--query', 'dogg', '--out', tmp_path / 'sheet.png')
+
+
+def test_runs_name_themselves_by_their_folder_or_file(tmp_path):
+    (tmp_path / 'lr=0.1').mkdir()
+    names = command_line.split_names(['work_dirs/spa', 'work_dirs/asl/predictions.npz', 'bce.npz', 'x=a=b'])
+    assert names == {
+        'spa': 'work_dirs/spa',
+        'asl': 'work_dirs/asl/predictions.npz',
+        'bce': 'bce.npz',
+        'x': 'a=b',
+    }
+    # What exists under that very name is a path.
+    assert list(command_line.split_names([str(tmp_path / 'lr=0.1')])) == ['lr=0.1']
+
+
+def test_a_script_fails_without_a_traceback(tmp_path):
+    command = [sys.executable, '-W', 'ignore', str(ANALYSIS / 'reliability.py'), 'nowhere']
+    environment = {**os.environ, 'PYTHONPATH': str(ANALYSIS.parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 1
+    assert done.stderr.startswith('nowhere/predictions.npz does not exist')
+    assert 'Traceback' not in done.stderr

@@ -1,0 +1,98 @@
+"""tools/report.py as a user calls it."""
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mmml_losses.engine.errors import UsageError
+from mmml_losses.evaluation import Predictions, mean_average_precision, save_predictions
+
+TOOL = Path(__file__).resolve().parents[2] / 'tools' / 'report.py'
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Work folders of two runs on the same data; the second trained on hidden labels."""
+    rng = np.random.default_rng(0)
+    labels = (rng.random((20, 3)) < 0.5).astype(np.int8)
+    for name in ('one', 'two'):
+        scores = np.clip(0.4 * labels + 0.6 * rng.random(labels.shape), 0, 1)
+        save_predictions(tmp_path / name / 'predictions.npz', Predictions(scores, labels, ('cat', 'dog', 'cow')))
+    log = tmp_path / 'two' / '20260101_000000' / 'vis_data' / 'scalars.json'
+    log.parent.mkdir(parents=True)
+    log.write_text(json.dumps({'label_recovery/precision': 87.5, 'label_recovery/recall': 12.25, 'step': 1}) + '\n')
+    return [f'The <first>={tmp_path / "one"}', str(tmp_path / 'two')]
+
+
+@pytest.fixture
+def report(monkeypatch, capsys, tmp_path):
+    """Calls the tool inside this process, which is faster; returns the page."""
+
+    def call(*arguments, out=tmp_path / 'out' / 'report.html'):
+        spec = importlib.util.spec_from_file_location('report', TOOL)
+        tool = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(tool)
+        monkeypatch.setattr(sys, 'argv', ['report', *map(str, arguments), '--out', str(out)])
+        tool.main()
+        assert f'wrote {out}' in capsys.readouterr().out
+        return out.read_text(encoding='utf-8')
+
+    return call
+
+
+def test_report_joins_tables_and_pictures_in_one_file(report, runs, tmp_path):
+    frequencies = tmp_path / 'frequencies.json'
+    frequencies.write_text('[500, 50, 5]')
+    text = report(*runs, '--query', 'cat, -dog', '--query', 'dog', '--frequencies', frequencies, '--title', 'Two & two')
+    assert '<h1>Two &amp; two</h1>' in text
+    assert 'The &lt;first&gt;' in text
+    assert '<first>' not in text
+    sources = re.findall(r'src="([^"]*)"', text)
+    assert len(sources) == 7  # reliability, histogram, classes, retrieval, two queries, label recovery
+    assert all(source.startswith('data:image/png;base64,') for source in sources)
+    assert not re.search(r'https?:|href=|url\(|<script|<link', re.sub(r'base64,[^"]*', '', text))
+    headings = re.findall('<h2>(.*?)</h2>', text)
+    assert {'Ranking', 'Decisions', 'Query: cat, not dog', 'Query: dog', 'Hidden labels found again'} <= set(headings)
+    assert all(f'<th scope="col">{name}<' in text for name in ('head', 'medium', 'tail', 'OF1', 'ECE', '3 conditions'))
+    for value in ('87.50', '12.25'):
+        assert f'<td>{value}</td>' in text
+    with np.load(tmp_path / 'two' / 'predictions.npz') as file:
+        assert f'{100 * mean_average_precision(file["scores"], file["labels"]).value:.2f}' in text
+    assert [file.name for file in (tmp_path / 'out').iterdir()] == ['report.html']
+
+
+def test_one_run_is_enough(report, runs):
+    text = report(runs[0], '--max-conditions', '0')
+    assert 'Finding images' not in text
+    assert 'Hidden labels found again' not in text
+    assert '<strong>' not in text  # nothing to be better than
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (['nowhere'], r'nowhere/predictions\.npz does not exist; this makes it: python tools/test\.py'),
+        (['{run}', '--query', 'dogg'], "unknown class 'dogg': did you mean 'dog'"),
+        (['{run}', '--frequencies', '{run}'], 'cannot be read: Is a directory'),
+        (['{run}', '--top', '0', '--query', 'dog'], 'top must be at least 1, got 0'),
+        (['{run}', '{other}'], "same data, but the labels of 'other' and 'two' differ"),
+        (['{run}', '--max-conditions', '-1'], 'max_conditions must be at least'),
+    ],
+)
+def test_bad_calls_write_nothing(report, runs, tmp_path, arguments, message):
+    save_predictions(tmp_path / 'other.npz', Predictions(np.full((2, 3), 0.5), np.zeros((2, 3)), ('cat', 'dog', 'cow')))
+    places = dict(run=runs[1], other=tmp_path / 'other.npz')
+    with pytest.raises(UsageError, match=message):
+        report(*(argument.format(**places) for argument in arguments))
+    assert not (tmp_path / 'out').exists()
+
+
+def test_the_page_must_be_html(report, runs, capsys, tmp_path):
+    with pytest.raises(SystemExit):
+        report(runs[0], out=tmp_path / 'report.pdf')
+    assert '--out must end in .html, got' in capsys.readouterr().err

@@ -1,0 +1,28 @@
+"""Label recovery over the epochs: ``python tools/analysis/label_recovery.py SPLC=WORK_DIR LASD=WORK_DIR``."""
+
+from __future__ import annotations
+
+from mmml_losses.engine import launch
+from mmml_losses.engine.errors import UsageError
+from mmml_losses.visualization import command_line, plot_label_recovery, read_label_recovery
+
+
+def main() -> None:
+    parser = command_line.picture_parser('Draw how many hidden labels a training finds again', 'label_recovery.png')
+    command_line.add_runs(parser, 'NAME=FOLDER or FOLDER: the work folder of a training with the label-recovery hook')
+    parser.add_argument('--quantity', nargs='+', default=['precision', 'recall'], help='what to draw, a panel each')
+    options = parser.parse_args()
+    runs = {}
+    for name, folder in command_line.split_names(options.runs).items():
+        with command_line.clear_errors():
+            runs[name] = read_label_recovery(folder)
+        if not runs[name]:
+            raise UsageError(
+                f'{folder} has no log of label recovery: no */vis_data/scalars.json below it holds label_recovery/...; '
+                "train with dict(type='mmml_losses.LabelRecoveryHook') among the custom_hooks"
+            )
+    command_line.draw(options, plot_label_recovery, runs, options.quantity)
+
+
+if __name__ == '__main__':
+    launch.exit_clearly(main)

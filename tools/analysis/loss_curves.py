@@ -1,0 +1,76 @@
+"""Value, gradient and link of losses: ``python tools/analysis/loss_curves.py BCELoss 'HillLoss(margin=0.5)' ...``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mmml_losses.engine import launch
+from mmml_losses.engine.errors import UsageError
+from mmml_losses.engine.loss_swap import find_loss
+from mmml_losses.visualization import command_line, parse_loss, plot_loss_curves
+
+LOSSES_FOLDER = Path(__file__).resolve().parents[2] / 'configs' / '_base_' / 'losses'
+
+
+def read_losses(arguments: list[str]) -> dict[str, dict]:
+    """The configs of losses that are given as ``NAME=LOSS`` or ``LOSS``."""
+    losses = {}
+    for argument in arguments:
+        # A name may hold anything but parentheses, in which equals signs belong to the arguments of the loss.
+        name, text = re.fullmatch(r'(?:([^()=]+)=)?(.*)', argument, flags=re.DOTALL).groups()
+        if name in losses or (name or text) in losses:
+            raise UsageError(f"two curves are called '{name or text}': name them apart as NAME=LOSS")
+        losses[name or text] = read_loss(text)
+    return losses
+
+
+def read_loss(text: str) -> dict:
+    if '(' in text:
+        with command_line.clear_errors():
+            return parse_loss(text)
+    try:
+        return dict(find_loss(text, LOSSES_FOLDER))
+    except UsageError as error:  # it speaks of the flag of other tools
+        raise UsageError(str(error).removeprefix('--loss: ')) from None
+
+
+def main() -> None:
+    parser = command_line.picture_parser('Draw what one label costs, and the gradient by its logit', 'loss_curves.png')
+    parser.add_argument(
+        'losses',
+        nargs='+',
+        metavar='LOSS',
+        help='NAME=LOSS or LOSS: a registered name with or without arguments, such as "HillLoss(margin=0.5)", a file '
+        'of configs/_base_/losses by its stem, or a config file with `loss = dict(...)`',
+    )
+    parser.add_argument('--against', choices=['probability', 'logit'], default='probability', help='horizontal axis')
+    parser.add_argument(
+        '--show', nargs='+', choices=['value', 'gradient', 'link'], default=['value', 'gradient'], help='what to draw'
+    )
+    parser.add_argument(
+        '--labels', nargs='+', choices=['positive', 'negative'], default=['positive', 'negative'], help='which labels'
+    )
+    parser.add_argument('--limit', type=float, default=6.0, help='largest logit')
+    parser.add_argument('--epoch', type=int, default=1, help='for losses that change with it, counted from 0')
+    parser.add_argument('--num-classes', type=int, default=1, help='for losses with a constant that counts classes')
+    parser.add_argument(
+        '--opponent', type=float, default=2.5, help='how far from zero the label stands that a set-wise loss compares'
+    )
+    options = parser.parse_args()
+    command_line.draw(
+        options,
+        plot_loss_curves,
+        read_losses(options.losses),
+        options.against,
+        options.show,
+        options.labels,
+        limit=options.limit,
+        epoch=options.epoch,
+        num_classes=options.num_classes,
+        opponent=options.opponent,
+    )
+
+
+if __name__ == '__main__':
+    launch.exit_clearly(main)

@@ -1,0 +1,24 @@
+"""Probabilities of positive, negative and missing labels: ``python tools/analysis/probability_histogram.py RUN ...``.
+
+Missing labels are those that the dataset hid: the predictions must hold true labels beside the labels.
+"""
+
+from __future__ import annotations
+
+from mmml_losses.engine import launch
+from mmml_losses.visualization import command_line, plot_probability_histogram
+
+
+def main() -> None:
+    parser = command_line.picture_parser(
+        'Draw where each run puts positive, negative and missing labels', 'probability_histogram.png'
+    )
+    command_line.add_runs(parser)
+    parser.add_argument('--num-bins', type=int, default=20, help='number of bins')
+    options = parser.parse_args()
+    runs = command_line.load_runs(options.runs)
+    command_line.draw(options, plot_probability_histogram, runs, options.num_bins)
+
+
+if __name__ == '__main__':
+    launch.exit_clearly(main)

@@ -1,0 +1,24 @@
+"""Reliability diagram of one or several runs: ``python tools/analysis/reliability.py ASL=RUN BCE=RUN --out FILE``."""
+
+from __future__ import annotations
+
+from mmml_losses.engine import launch
+from mmml_losses.evaluation import reliability_bins
+from mmml_losses.visualization import command_line, plot_reliability
+
+
+def main() -> None:
+    parser = command_line.picture_parser('Draw predicted probability against observed frequency', 'reliability.png')
+    command_line.add_runs(parser)
+    parser.add_argument('--num-bins', type=int, default=10, help='number of bins')
+    parser.add_argument('--binning', choices=['width', 'mass'], default='width', help='bins of equal width or mass')
+    options = parser.parse_args()
+    runs = command_line.load_runs(options.runs)
+    curves = command_line.measured(
+        runs, lambda run: reliability_bins(run.scores, run.labels, options.num_bins, options.binning)
+    )
+    command_line.draw(options, plot_reliability, curves)
+
+
+if __name__ == '__main__':
+    launch.exit_clearly(main)

@@ -1,0 +1,67 @@
+"""A page that compares runs: ``python tools/report.py ASL=RUN BCE=RUN --out report.html --query '3 and 7, not 5'``.
+
+Tables and pictures of any number of runs on the same data, in one HTML file that needs no other.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mmml_losses.engine import launch
+from mmml_losses.evaluation import load_class_frequencies
+from mmml_losses.visualization import command_line, write_report
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description='Write a report of one or several runs')
+    command_line.add_runs(parser)
+    parser.add_argument('--out', default='report.html', metavar='FILE', help='the page; %(default)s by default')
+    parser.add_argument('--title', default='Multi-label report', help='heading of the page')
+    parser.add_argument(
+        '--query',
+        action='append',
+        default=[],
+        metavar='QUERY',
+        help="show the images found for a query such as '3 and 7, not 5'; may be repeated",
+    )
+    parser.add_argument('--top', type=int, default=8, help='number of images shown for each query and run')
+    parser.add_argument(
+        '--frequencies',
+        metavar='FILE',
+        help='json file with the number of training images of each class, for head, medium and tail',
+    )
+    parser.add_argument(
+        '--max-conditions', type=int, default=5, help='conditions of the queries of retrieval mAP; 0 leaves it out'
+    )
+    parser.add_argument('--num-bins', type=int, default=10, help='number of bins of the calibration errors')
+    options = parser.parse_args()
+    if Path(options.out).suffix not in ('.html', '.htm'):
+        parser.error(f'--out must end in .html, got {options.out}')
+    return options
+
+
+def main() -> None:
+    options = parse_args()
+    runs = command_line.load_runs(options.runs)
+    frequencies = None
+    if options.frequencies is not None:
+        frequencies = command_line.read_file(options.frequencies, load_class_frequencies)
+    with command_line.clear_errors():
+        page = write_report(
+            options.out,
+            runs,
+            options.query,
+            title=options.title,
+            facts={'Predictions': ', '.join(map(str, command_line.files_of(options.runs).values()))},
+            class_frequencies=frequencies,
+            label_recovery=command_line.load_label_recovery(options.runs),
+            max_conditions=options.max_conditions,
+            top=options.top,
+            num_bins=options.num_bins,
+        )
+    print(f'wrote {page}')
+
+
+if __name__ == '__main__':
+    launch.exit_clearly(main)
