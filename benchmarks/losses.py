@@ -20,9 +20,11 @@ import os
 import platform
 import random
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 os.environ.setdefault('KINETO_LOG_LEVEL', '5')  # torch's profiler reads it when torch is imported
 
@@ -30,6 +32,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.tables import parse, print_table
 from mmml_losses import compat
 from mmml_losses.losses import MultiLabelLoss
 from mmml_losses.registry import LOSSES
@@ -139,11 +144,6 @@ def build(name: str, settings: dict, classes: int, **kwargs) -> Loss:
     return call
 
 
-def parse(size: str) -> tuple[int, int]:
-    samples, classes = size.split('x')
-    return int(samples), int(classes)
-
-
 def make_batch(samples: int, classes: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
     logits = 2 * torch.randn(samples, classes, generator=generator) - 2
@@ -199,17 +199,6 @@ def allocations(profiler: torch.profiler.profile) -> list[int]:
         if kind == torch._C._profiler._EventType.Allocation:
             changes.append((event.start_time_ns, details.alloc_size))
     return [size for _, size in sorted(changes, key=lambda change: change[0])]
-
-
-def print_table(title: str, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-    print(f'\n{title}\n')
-    for row in (header, tuple('-' * width for width in widths), *rows):
-        cells = (
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        print('| ' + ' | '.join(cells) + ' |')
 
 
 def compare(size: str, options: argparse.Namespace) -> None:

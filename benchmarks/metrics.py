@@ -36,11 +36,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-ROOT = Path(__file__).resolve().parents[1]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from mmml_losses.evaluation import (  # noqa: E402
+from benchmarks import retrieval
+from benchmarks.tables import parse, print_table
+from mmml_losses.evaluation import (
     average_precision,
     best_threshold,
     f1_scores,
@@ -56,11 +56,6 @@ LARGE_SIZE = '125000x9605'
 POSITIVES = {80: 2.9, 567: 2.54}
 PACKAGES = ('numpy', 'torch', 'numba', 'scikit-learn', 'torchmetrics', 'mmpretrain')
 GIB = 1 << 30
-
-
-def parse(size: str) -> tuple[int, int]:
-    samples, classes = size.split('x')
-    return int(samples), int(classes)
 
 
 def make_case(samples: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -172,17 +167,6 @@ def measure_times(measures: dict[str, Measure], rounds: int) -> tuple[dict[str, 
     return times, values
 
 
-def print_table(title: str, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-    print(f'\n{title}\n')
-    for row in (header, tuple('-' * width for width in widths), *rows):
-        cells = (
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        print('| ' + ' | '.join(cells) + ' |', flush=True)
-
-
 def compare(section: str, size: str, rounds: int) -> None:
     """Print the table of one section at one size."""
     what, make_measures = COMPARISONS[section]
@@ -260,8 +244,6 @@ def main(argv: list[str] | None = None) -> None:
         if section == 'large':
             report_large(options.large_size)
         elif section == 'retrieval':
-            from benchmarks import retrieval
-
             retrieval.main([])
         else:
             for size in options.sizes:

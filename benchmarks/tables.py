@@ -1,0 +1,21 @@
+"""What the benchmarks share: sizes from the command line, and tables that a page of the docs can take as they are."""
+
+from __future__ import annotations
+
+
+def parse(size: str) -> tuple[int, int]:
+    """Samples and classes of a size such as ``128x80``."""
+    samples, classes = size.split('x')
+    return int(samples), int(classes)
+
+
+def print_table(title: str, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    """Print a Markdown table, its first column to the left."""
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    print(f'\n{title}\n')
+    for row in (header, tuple('-' * width for width in widths), *rows):
+        cells = (
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        print('| ' + ' | '.join(cells) + ' |', flush=True)
