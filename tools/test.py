@@ -15,6 +15,7 @@ from mmml_losses.engine import launch
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
 from mmml_losses.evaluation import SavePredictions
+from mmml_losses.evaluation.metrics.base import finite_or_none
 from mmml_losses.evaluation.metrics.evaluator import details_of
 
 PREDICTION_SUFFIXES = ('.npz', '.pkl', '.pickle')
@@ -30,7 +31,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--out',
         help='file of the results: predictions as .npz (arrays, no pickle) or .pkl, metrics (with what else they found '
-        'under "details") as .json or .yaml',
+        'under "details") as .json, with null for NaN and infinity, or .yaml',
     )
     parser.add_argument(
         '--out-item', choices=['metrics', 'pred'], help='what --out saves: predictions unless told otherwise'
@@ -92,7 +93,8 @@ def main() -> None:
     metrics = runner.test()
     if args.out_item == 'metrics' and is_main_process():
         details = details_of(runner.test_evaluator.metrics)
-        mmengine.dump({**metrics, 'details': details} if details else metrics, args.out)
+        found = {**metrics, 'details': details} if details else metrics
+        mmengine.dump(finite_or_none(found) if args.out.endswith('.json') else found, args.out)
 
 
 if __name__ == '__main__':

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from numbers import Integral
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -81,6 +82,14 @@ def as_labels_of(scores: np.ndarray, labels: ArrayLike, scores_name: str = 'scor
     if array.shape != scores.shape:
         raise ValueError(f'labels must have the shape of {scores_name} {scores.shape}, got {array.shape}')
     return as_labels(array)
+
+
+def check_whole_number(name: str, value: int, least: int) -> None:
+    """Refuse what is not a whole number, or one that is too small."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise ValueError(f'{name} must be a whole number, got {value!r}')
+    if value < least:
+        raise ValueError(f'{name} must be at least {least}, got {value}')
 
 
 def checked_empty(empty: Empty, is_empty: np.ndarray, what: str) -> Empty:

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .arrays import row_blocks
+from .arrays import check_whole_number, row_blocks
 
 Binning: TypeAlias = Literal['width', 'mass']
 BINNINGS = ('width', 'mass')
@@ -33,8 +33,7 @@ class BinSums(NamedTuple):
 
 def check_binning(num_bins: int, binning: str) -> None:
     """Refuse a number of bins or a way of binning that does not exist."""
-    if num_bins < 1:
-        raise ValueError(f'num_bins must be at least 1, got {num_bins}')
+    check_whole_number('num_bins', num_bins, 1)
     if binning not in BINNINGS:
         raise ValueError(f'binning must be one of {BINNINGS}, got {binning!r}')
 

@@ -11,8 +11,8 @@
     ``mmpretrain.evaluation.AveragePrecision``: precision at the place of each positive, averaged, in single precision.
     Tied entries have places of their own, in the order that ``torch.argsort`` happens to leave them: four equal scores
     of which one is a positive give 1 or 1/4 by the order of the samples. A class without a positive counts as 0. (Where
-    mmpretrain fails, on classes without a known entry, and where it cuts the result to a whole number, on integer
-    scores, this follows its formula.)
+    mmpretrain fails, on classes without a known entry, and where it puts the result into the type of the scores, cut to
+    a whole number for integers and rounded to half precision for float16, this follows its formula.)
 ``'asl'``
     The validation of the ASL repository, which many papers on COCO use: the same places, in double precision and in the
     order of ``numpy.argsort`` turned round, with :math:`10^{-8}` added to the number of positives, which lowers a class

@@ -86,6 +86,7 @@ def match_images(
             each image, which dominate errors weighted by counts.
         ignored_overlap: What a detection's overlap with an ignored object is measured against.
     """
+    check_matching(iou_threshold, ignored_overlap, min_score)
     rows, num_ignored, num_below = [], 0, 0
     for detections, objects in images:
         matched = match_detections(detections, objects, iou_threshold, ignored_overlap)

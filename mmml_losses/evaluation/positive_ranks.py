@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from .arrays import column_blocks, row_blocks
+from .numba_modules import import_compiled
 
 By = Literal['class', 'sample']
 
@@ -102,12 +103,8 @@ def pooled_positive_ranks(scores: np.ndarray, labels: np.ndarray) -> PositiveRan
 
 @cache
 def load_compiled() -> ModuleType | None:
-    """The compiled kernel, if Numba is installed."""
-    try:
-        from . import compiled_ranks
-    except ImportError:
-        return None
-    return compiled_ranks
+    """The compiled kernel, if Numba is installed; a broken one is warned of once."""
+    return import_compiled(f'{__package__}.compiled_ranks', 'ranking')
 
 
 def _is_large(scores: np.ndarray) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import ArrayLike, Empty, as_labels_of, as_scores, checked_empty
+from .arrays import ArrayLike, Empty, as_array, as_labels_of, as_scores, checked_empty
 from .class_groups import checked_groups
 from .conventions import CONVENTIONS, ORDERED, Convention, eleven_point, ordered_average_precision
 from .positive_ranks import By, PositiveRanks, pooled_positive_ranks, positive_ranks
@@ -141,7 +141,9 @@ def mean_average_precision_of_groups(
             class frequencies. A group may be empty; its mean is NaN.
         empty: What to do with classes without a positive label, as in :class:`MeanAveragePrecision`.
     """
-    precisions = np.asarray(precisions, dtype=np.float64)
+    precisions = as_array(precisions).astype(np.float64)
+    if precisions.ndim != 1:
+        raise ValueError(f'precisions must have the shape (classes,), got {precisions.shape}')
     groups = checked_groups(groups, len(precisions))
     return {
         name: MeanAveragePrecision.of(precisions[list(members)], empty, f'{name} classes')

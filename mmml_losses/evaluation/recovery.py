@@ -112,16 +112,6 @@ class LabelRecovery:
         return _share(self.num_recovered, self.num_hidden)
 
     @property
-    def rejected_precision(self) -> float:
-        """Hidden positives among the negatives that were left open."""
-        return _share(int(self.rejected_hidden.sum()), self.num_rejected)
-
-    @property
-    def rejected_recall(self) -> float:
-        """Negatives that were left open among the hidden positives."""
-        return _share(int(self.rejected_hidden.sum()), self.num_hidden)
-
-    @property
     def ppv(self) -> float:
         """Positive predictive value TP / (TP + FP), the mean over the classes that have one."""
         return _mean_share(self.true_positives, self.true_positives + self.false_positives)
@@ -130,16 +120,6 @@ class LabelRecovery:
     def npv(self) -> float:
         """Negative predictive value TN / (TN + FN), the mean over the classes that have one."""
         return _mean_share(self.true_negatives, self.true_negatives + self.false_negatives)
-
-    @property
-    def num_classes_without_ppv(self) -> int:
-        """Classes of which no label is positive after the correction."""
-        return int((self.true_positives + self.false_positives == 0).sum())
-
-    @property
-    def num_classes_without_npv(self) -> int:
-        """Classes of which no label is negative after the correction."""
-        return int((self.true_negatives + self.false_negatives == 0).sum())
 
 
 def label_recovery(observed: ArrayLike, true: ArrayLike, corrected: ArrayLike, threshold: float = 0.5) -> LabelRecovery:
@@ -156,8 +136,8 @@ def label_recovery(observed: ArrayLike, true: ArrayLike, corrected: ArrayLike, t
         observed: (N, C) labels that were given: 1, 0 for negative or unobserved, -1 for unknown.
         true: (N, C) true labels. Where they are -1 nothing is counted but their number.
         corrected: (N, C) labels after the correction: 1, 0, or a soft value between. -1 is undecided, neither
-            positive nor negative; where 0 was given, it counts as rejected. A method that only rejects (LL-R) thus
-            recovers nothing, but has ``rejected_precision`` and ``rejected_recall``.
+            positive nor negative; where 0 was given, it counts as rejected and recovers nothing. To judge a method
+            that only rejects (LL-R) by what it rejects, hand that over as 1, as ``LabelRecoveryHook`` does.
         threshold: Above it a soft label counts as positive.
     """
     observed, true, corrected = as_array(observed), as_array(true), as_array(corrected)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from mmengine.config import Config
+from mmengine.registry import DefaultScope
 from mmpretrain.apis import ImageClassificationInferencer
 from mmpretrain.structures import DataSample
 
@@ -43,7 +44,9 @@ class MultiLabelInferencer(ImageClassificationInferencer):
         if not isinstance(config, Config):
             config = Config.fromfile(config)
         warn_of_other_loss(check_checkpoint(checkpoint), config)
-        super().__init__(config, pretrained=str(checkpoint), device=device, classes=classes)
+        # Whatever a Runner of another project left as the scope: the pipeline's names are MMPretrain's.
+        with DefaultScope.overwrite_default_scope('mmpretrain'):
+            super().__init__(config, pretrained=str(checkpoint), device=device, classes=classes)
         num_classes = getattr(self.model.head, 'num_classes', None)
         if self.classes and num_classes and len(self.classes) != num_classes:
             raise ValueError(f'classes must be {num_classes} names, got {len(self.classes)}')

@@ -38,6 +38,11 @@ def folder(tmp_path):
     return folder
 
 
+def test_it_is_made_under_the_scope_of_another_project(model):
+    with DefaultScope.overwrite_default_scope('mmengine'):
+        assert MultiLabelInferencer(*model).pipeline.transforms[-1].__module__.startswith('mmpretrain')
+
+
 def test_a_folder_gives_every_image_its_labels(model, folder):
     results = MultiLabelInferencer(*model)(folder, batch_size=2)
     assert [result['img_path'] for result in results] == [str(folder / f'{number}.png') for number in range(3)]

@@ -21,7 +21,7 @@ from ..ranking import (
     mean_average_precision_of_groups,
     micro_average_precision,
 )
-from .base import PredictionMetric
+from .base import PredictionMetric, finite_or_none
 
 ITEMS = ('mAP@class', 'mAP@sample', 'mAP@groups', 'AP@micro', 'AP')
 
@@ -123,7 +123,9 @@ class MultiLabelAP(PredictionMetric):
 
     def details(self) -> dict[str, Any]:
         """How many classes or samples are in each mean, left out of it, and without a positive."""
-        return {name: {**mean._asdict(), 'value': 100 * mean.value} for name, mean in self.means.items()}
+        return finite_or_none(
+            {name: {**mean._asdict(), 'value': 100 * mean.value} for name, mean in self.means.items()}
+        )
 
     def _add_mean(self, name: str, precisions: np.ndarray, what: str) -> None:
         mean = MeanAveragePrecision.of(precisions, self.empty, what)

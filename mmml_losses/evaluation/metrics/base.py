@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from mmengine.evaluator import BaseMetric
 from mmengine.logging import print_log
 
@@ -20,6 +22,8 @@ class PredictionMetric(BaseMetric):
 
     Data samples carry ``pred_score`` (C,), and ``gt_score`` (C,) with 1, 0 or -1 (unknown) or ``gt_label`` (class
     indices, possibly none). Scores are kept as float32 and labels as int8: five bytes for each (sample, class) pair.
+    By their ``sample_idx`` samples are counted once each, whatever sampler dealt them; without it, or where datasets
+    are joined, the sampler must be one that deals them in turn and adds what it repeats at the end.
 
     A subclass implements :meth:`compute_metrics`. One that needs more than scores and labels names it in
     :attr:`columns`. Several metrics share one collection in a :class:`MultiLabelEvaluator`.
@@ -31,8 +35,8 @@ class PredictionMetric(BaseMetric):
     default_prefix = 'multi-label'
 
     columns: tuple[str, ...] = ('scores', 'labels')
-    """What of :class:`Predictions` the metric needs: ``scores`` and ``labels``, and perhaps some of ``image_paths``,
-    ``sample_idx`` and ``true_labels``."""
+    """What of :class:`Predictions` the metric needs: ``scores`` and ``labels``, and perhaps ``image_paths`` and
+    ``true_labels``; ``sample_idx`` is always there, with -1 for samples without."""
 
     def __init__(self, prefix: str | None = None):
         super().__init__(prefix=prefix)
@@ -59,14 +63,15 @@ class PredictionMetric(BaseMetric):
 
     def process(self, data_batch: Any, data_samples: Sequence[dict]) -> None:
         """Keep the scores and labels of one batch."""
+        batch = self._collected.read(data_samples, len(self.class_names))
         self.check_samples(data_samples)
-        self._collected.add(data_samples)
+        self._collected.keep(batch)
 
     def evaluate(self, size: int) -> dict[str, float]:
         """Compute the metrics over all ranks.
 
         Args:
-            size: Number of samples in the dataset; what a sampler added to even out the ranks lies beyond it.
+            size: Number of samples in the dataset, without what a sampler added to even out the ranks.
         """
         predictions = self._collected.gather(size, self.class_names)
         metrics = None
@@ -95,3 +100,24 @@ def warn_of_missing_samples(predictions: Predictions, size: int, who: str) -> No
     if predictions.num_samples < size:
         message = f'{who}: saw {predictions.num_samples} of {size} samples'
         print_log(message, logger='current', level=logging.WARNING)
+
+
+def refuse_raw_scores(scores: Any, who: str, name: str = 'pred_score') -> None:
+    """Refuse scores outside of [0, 1], and say how they become probabilities."""
+    scores = torch.as_tensor(scores)
+    if scores.numel():
+        for extreme in torch.aminmax(scores.detach()):
+            if not 0 <= extreme <= 1:
+                raise ValueError(
+                    f'{name} must hold probabilities in [0, 1] for {who}, got {float(extreme):g}: let the head turn '
+                    'its logits into probabilities by the link of the loss, as mmml_losses.MultiLabelHead does'
+                )
+
+
+def finite_or_none(value: Any) -> Any:
+    """Plain data with None for the NaN and the infinities in its dicts and lists, which JSON does not know."""
+    if isinstance(value, dict):
+        return {key: finite_or_none(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite_or_none(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

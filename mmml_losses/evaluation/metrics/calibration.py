@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from mmml_losses.registry import METRICS
 
@@ -31,7 +30,7 @@ from ..proper_scores import (
     class_negative_log_likelihoods,
     negative_log_likelihood,
 )
-from .base import PredictionMetric
+from .base import PredictionMetric, finite_or_none, refuse_raw_scores
 
 BIN_ITEMS = ('ACE', 'MCE', 'ECE')
 LINE_ITEMS = ('slope', 'intercept')
@@ -166,7 +165,7 @@ class CalibrationError(PredictionMetric):
             self.log(f'{errors.num_skipped} of {len(errors.mce)} classes have no known label and are left out')
         self._details['num_classes_skipped'] = errors.num_skipped
         self._details['classes'] = {
-            name: {item: _or_none(array[index]) for item, array in values.items()}
+            name: {item: finite_or_none(float(array[index])) for item, array in values.items()}
             for index, name in enumerate(class_names)
         }
         metrics = {}
@@ -190,22 +189,6 @@ class CalibrationError(PredictionMetric):
             self.log(f'no slope and intercept could be fitted: {line.status}', logging.WARNING)
 
 
-def refuse_raw_scores(scores: Any, who: str, name: str = 'pred_score') -> None:
-    """Refuse scores outside of [0, 1], and say how they become probabilities."""
-    scores = torch.as_tensor(scores)
-    if scores.numel():
-        for extreme in torch.aminmax(scores.detach()):
-            if not 0 <= extreme <= 1:
-                raise ValueError(
-                    f'{name} must hold probabilities in [0, 1] for {who}, got {float(extreme):g}: let the head turn '
-                    'its logits into probabilities by the link of the loss, as mmml_losses.MultiLabelHead does'
-                )
-
-
 def _mean_of_known(values: np.ndarray) -> float:
     known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else float('nan')
-
-
-def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
-from mmengine.dist import is_main_process
 from torch import Tensor
 
 from ..arrays import as_labels
 from ..predictions import Predictions
-from .gathering import RowStore, decode_texts, encode_texts, gather_rows
+from .gathering import RowStore, decode_texts, encode_texts, gather_samples
 
 
 class Column(NamedTuple):
@@ -20,13 +19,33 @@ class Column(NamedTuple):
 
     read: Callable[[Sequence[dict]], Tensor]
     dtype: torch.dtype  # known to ranks without samples, too
-    fill: int = 0
+    fill: int | None = None  # beside narrower rows, where there may be such
+
+
+def check_widths(data_samples: Sequence[dict], num_classes: int) -> None:
+    """Refuse samples without a score for each class.
+
+    Args:
+        data_samples: Samples of a batch.
+        num_classes: Number of classes, or 0 if the first sample is to tell it.
+    """
+    for sample in data_samples:
+        if 'pred_score' not in sample:
+            raise ValueError(f'data samples must hold pred_score, got {sorted(sample)}')
+        shape = tuple(torch.as_tensor(sample['pred_score']).shape)
+        if len(shape) != 1 or shape[0] != (num_classes or shape[0]):
+            raise ValueError(f'pred_score must have the shape ({num_classes or "classes"},), got {shape}')
+        num_classes = shape[0]
 
 
 def read_scores(data_samples: Sequence[dict]) -> Tensor:
     """Scores (n, C) as float32."""
     scores = torch.stack([torch.as_tensor(sample['pred_score']).detach() for sample in data_samples])
-    return scores.to('cpu', torch.float32)
+    scores = scores.to('cpu', torch.float32)
+    if scores.isnan().any():
+        row, column = scores.isnan().nonzero()[0].tolist()
+        raise ValueError(f'pred_score must not hold NaN, got NaN for class {column} in sample {row} of a batch')
+    return scores
 
 
 def read_labels(data_samples: Sequence[dict]) -> Tensor:
@@ -62,7 +81,7 @@ def read_image_paths(data_samples: Sequence[dict]) -> Tensor:
 # Gathered in this order: the largest comes last, when the others lie no longer in two places.
 COLUMNS = {
     'labels': Column(read_labels, torch.int8),
-    'image_paths': Column(read_image_paths, torch.uint8),
+    'image_paths': Column(read_image_paths, torch.uint8, fill=0),
     'sample_idx': Column(read_sample_idx, torch.int64),
     'true_labels': Column(read_true_labels, torch.int8, fill=-1),
     'scores': Column(read_scores, torch.float32),
@@ -75,13 +94,15 @@ class PredictionCollector:
     Scores and labels take five bytes for each (sample, class) pair, here and where they are gathered.
 
     Args:
-        columns: Names of what is kept, some of :data:`COLUMNS`.
+        columns: Names of what is kept, some of :data:`COLUMNS`; ``sample_idx``, by which samples find their places,
+            is kept in any case.
     """
 
     def __init__(self, columns: Iterable[str]):
         # In one order, whatever the caller's: the ranks must exchange the same column at the same time.
-        self.columns = tuple(name for name in COLUMNS if name in set(columns))
-        self._stores = {name: RowStore(COLUMNS[name].dtype, COLUMNS[name].fill) for name in self.columns}
+        self.columns = tuple(name for name in COLUMNS if name in {*columns, 'sample_idx'})
+        # Whatever has a fixed width has that of pred_score.
+        self._stores = {name: RowStore(COLUMNS[name].dtype, COLUMNS[name].fill, 'pred_score') for name in self.columns}
 
     def __len__(self) -> int:
         return len(self._stores['scores'])
@@ -91,31 +112,40 @@ class PredictionCollector:
         """Bytes that are kept."""
         return sum(store.nbytes for store in self._stores.values())
 
-    def add(self, data_samples: Sequence[dict]) -> None:
-        """Keep what the columns say of a batch."""
-        if data_samples:
-            # All of them before the first is kept: a sample that is refused leaves no half of itself.
-            batch = {name: COLUMNS[name].read(data_samples) for name in self.columns}
-            for name, rows in batch.items():
-                self._stores[name].append(rows)
+    def read(self, data_samples: Sequence[dict], num_classes: int = 0) -> dict[str, Tensor]:
+        """Read and check the columns of a batch, and keep nothing yet: a batch that is refused leaves no half of it.
+
+        Args:
+            data_samples: Samples of the batch.
+            num_classes: Number of classes of the dataset, or 0 if the first sample is to tell it.
+        """
+        if not data_samples:
+            return {}
+        check_widths(data_samples, num_classes or self._stores['scores'].width)
+        return {name: COLUMNS[name].read(data_samples) for name in self.columns}
+
+    def keep(self, batch: dict[str, Tensor]) -> None:
+        """Keep what was read of a batch."""
+        for name, rows in batch.items():
+            self._stores[name].append(rows)
 
     def gather(self, size: int, class_names: tuple[str, ...]) -> Predictions | None:
         """The predictions of all ranks on the main process, None on the others. Nothing is kept afterwards.
 
         Args:
-            size: Number of samples in the dataset; what a sampler added to even out the ranks lies beyond it.
+            size: Number of samples in the dataset, without what a sampler added to even out the ranks.
             class_names: Names of the classes, or nothing.
         """
-        gathered = {name: gather_rows(store, size) for name, store in self._stores.items()}
-        if not is_main_process():
+        gathered = gather_samples(self._stores, size)
+        if gathered is None:
             return None
         values = {name: rows.numpy() for name, rows in gathered.items()}
         if 'image_paths' in gathered:
             values['image_paths'] = tuple(decode_texts(gathered['image_paths']))
-        if 'sample_idx' in gathered:
-            values['sample_idx'] = values['sample_idx'].reshape(-1)
         if 'true_labels' in gathered and not gathered['true_labels'].shape[1]:
             values['true_labels'] = None
+        if not len(values['scores']):  # no sample has told how many classes there are
+            values |= {name: values[name].reshape(0, len(class_names)) for name in ('scores', 'labels')}
         return Predictions(**values, class_names=class_names)
 
 

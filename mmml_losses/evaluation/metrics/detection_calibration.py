@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from mmengine.dist import is_main_process
 from torch import Tensor
 
 from mmml_losses.registry import METRICS
@@ -16,9 +15,10 @@ from ..binning import Binning
 from ..calibration import AceReading
 from ..detection import Detections, IgnoredOverlap, Objects, check_matching, match_detections
 from ..predictions import Predictions
-from .base import warn_of_missing_samples
-from .calibration import BIN_ITEMS, CalibrationError, refuse_raw_scores
-from .gathering import RowStore, broadcast_json, gather_rows
+from .base import refuse_raw_scores, warn_of_missing_samples
+from .calibration import BIN_ITEMS, CalibrationError
+from .columns import read_sample_idx
+from .gathering import RowStore, broadcast_json, gather_samples
 
 # What becomes of a detection beside 1 (found an object), 0 (found none) and -1 (found an ignored one).
 BELOW, ABSENT = -2, -3
@@ -80,8 +80,11 @@ class DetectionCalibrationError(CalibrationError):
         check_matching(iou_threshold, ignored_overlap, min_score)
         self.iou_threshold, self.min_score, self.ignored_overlap = iou_threshold, min_score, ignored_overlap
         # A row is an image: its scores, and what became of each detection.
-        self._scores = RowStore(torch.float32)
-        self._fates = RowStore(torch.int8, fill=ABSENT)
+        self._stores = {
+            'scores': RowStore(torch.float32, fill=0),
+            'fates': RowStore(torch.int8, fill=ABSENT),
+            'sample_idx': RowStore(torch.int64),
+        }
 
     def process(self, data_batch: Any, data_samples: Sequence[dict]) -> None:
         """Match the detections of one batch."""
@@ -92,19 +95,21 @@ class DetectionCalibrationError(CalibrationError):
             scores = detections.scores.float()
             fates[scores.numpy() < self.min_score] = BELOW
             padding = (0, -len(fates) % WIDTH_STEP)
-            self._scores.append(torch.from_numpy(np.pad(scores.numpy(), padding))[None])
-            self._fates.append(torch.from_numpy(np.pad(fates, padding, constant_values=ABSENT))[None])
+            self._stores['scores'].append(torch.from_numpy(np.pad(scores.numpy(), padding))[None])
+            self._stores['fates'].append(torch.from_numpy(np.pad(fates, padding, constant_values=ABSENT))[None])
+            self._stores['sample_idx'].append(read_sample_idx([sample]))
 
     def evaluate(self, size: int) -> dict[str, float]:
         """Compute the metrics over all ranks.
 
         Args:
-            size: Number of images in the dataset; what a sampler added to even out the ranks lies beyond it.
+            size: Number of images in the dataset, without what a sampler added to even out the ranks.
         """
-        scores, fates = gather_rows(self._scores, size), gather_rows(self._fates, size)
+        gathered = gather_samples(self._stores, size)
         metrics = None
-        if is_main_process():
-            predictions = Predictions(scores.numpy(), fates.clamp(min=-1).numpy())
+        if gathered is not None:
+            fates = gathered['fates']
+            predictions = Predictions(gathered['scores'].numpy(), fates.clamp(min=-1).numpy())
             warn_of_missing_samples(predictions, size, type(self).__name__)
             metrics = self.named_metrics(predictions)
             self._count(fates)

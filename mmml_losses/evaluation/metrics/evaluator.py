@@ -49,10 +49,12 @@ class MultiLabelEvaluator(Evaluator):
         samples = [each.to_dict() if isinstance(each, BaseDataElement) else each for each in data_samples]
         self._hand_on_meta()
         sharing = self._sharing()
-        for metric in sharing:
-            metric.check_samples(samples)
         if sharing:
-            self._collector_for(sharing).add(samples)
+            collected = self._collector_for(sharing)
+            batch = collected.read(samples, len(class_names_of(self.dataset_meta)))
+            for metric in sharing:
+                metric.check_samples(samples)
+            collected.keep(batch)
         for metric in self.metrics:
             if metric not in sharing:
                 metric.process(data_batch, samples)
@@ -61,7 +63,7 @@ class MultiLabelEvaluator(Evaluator):
         """Compute the metrics over all ranks.
 
         Args:
-            size: Number of samples in the dataset; what a sampler added to even out the ranks lies beyond it.
+            size: Number of samples in the dataset, without what a sampler added to even out the ranks.
         """
         self._hand_on_meta()
         sharing = self._sharing()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mmml_losses.registry import METRICS
 
-from ..arrays import Empty
-from ..f1 import F1Scores, best_threshold, checked_top_k, f1_scores
+from ..arrays import Empty, as_array
+from ..f1 import F1Scores, best_threshold, checked_thresholds, checked_top_k, f1_scores
 from ..predictions import Predictions
 from .base import PredictionMetric
 
@@ -68,6 +70,13 @@ class MultiLabelF1(PredictionMetric):
         self.top_k = None if top_k is None else checked_top_k(top_k)
         self.empty = empty
         self.result: F1Scores | None = None
+        if threshold is not None:
+            self._check_choice(as_array(threshold).size)
+
+    def check_samples(self, data_samples: Sequence[dict]) -> None:
+        """Refuse thresholds and a number of labels that do not fit the number of classes, with the first batch."""
+        if data_samples:
+            self._check_choice(len(data_samples[0]['pred_score']))
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
         scores, labels = predictions.scores, predictions.labels
@@ -91,6 +100,12 @@ class MultiLabelF1(PredictionMetric):
         """The numbers of classes without a positive and without a prediction, and of ties that top-k cuts."""
         names = ('num_empty', 'num_unpredicted', 'num_ties_cut')
         return {} if self.result is None else {name: getattr(self.result, name) for name in names}
+
+    def _check_choice(self, num_classes: int) -> None:
+        if self.threshold is not None:
+            checked_thresholds(self.threshold, np.empty((0, num_classes), np.float32))
+        if self.top_k is not None:
+            checked_top_k(self.top_k, num_classes)
 
     def _best(self, predictions: Predictions) -> dict[str, float]:
         scores, labels = predictions.scores, predictions.labels

@@ -7,12 +7,14 @@ that comes from another process is ever unpickled.
 from __future__ import annotations
 
 import json
+import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from mmengine.dist import all_gather, broadcast, get_world_size, is_main_process
+from mmengine.logging import print_log
 from torch import Tensor
 
 # Bytes of a block of rows. The C library maps anything above 32 MiB by itself: only what is written takes memory, and
@@ -29,12 +31,15 @@ class RowStore:
 
     Args:
         dtype: Of the entries.
-        fill: What stands to the right of rows that are narrower than others.
+        fill: What stands to the right of rows that are narrower than others. If None, all rows must have one width.
+        name: What a row is, for the message that refuses another width.
     """
 
-    def __init__(self, dtype: torch.dtype, fill: int = 0):
+    def __init__(self, dtype: torch.dtype, fill: int | None = None, name: str = 'rows'):
         self.dtype = dtype
-        self.fill = fill
+        self.name = name
+        self.may_widen = fill is not None
+        self.fill = fill or 0
         self._blocks: deque[Tensor] = deque()  # full ones, and the written part of the last
         self._free = torch.empty(0, 0, dtype=dtype)  # the rest of the last one
 
@@ -58,6 +63,8 @@ class RowStore:
 
     def append(self, rows: Tensor) -> None:
         """Copy the rows of a batch."""
+        if not self.may_widen and self._blocks and rows.shape[1] != self.width:
+            raise ValueError(f'{self.name} must have {self.width} entries like those before, got {rows.shape[1]}')
         while len(rows):
             if not len(self._free) or self._free.shape[1] < rows.shape[1]:
                 self._open_block(max(rows.shape[1], self.width))
@@ -99,7 +106,58 @@ class RowStore:
         self._blocks.append(self._free[:0])
 
 
-def gather_rows(store: RowStore, size: int) -> Tensor | None:
+def gather_samples(stores: Mapping[str, RowStore], size: int) -> dict[str, Tensor] | None:
+    """Put each sample of the dataset in its place, on the main process. The stores are empty afterwards.
+
+    Places are those of ``sample_idx`` if these name every sample of the dataset, so that any sampler will do: what came
+    before is dropped. Otherwise they are those of :func:`gather_rows`.
+
+    Args:
+        stores: What is known of the samples of this rank; a row for each in every store. ``sample_idx`` (n, 1) holds
+            their positions in the dataset, -1 where they are not known.
+        size: Number of samples in the dataset.
+
+    Returns:
+        (size, w) tensors by the names of the stores, and ``sample_idx`` (size,); None on other than the main process.
+    """
+    indices, places = gather_rows(stores['sample_idx']), None
+    if indices is not None:
+        indices = indices.reshape(-1)
+        places = places_of(indices, size)
+    gathered = {name: gather_rows(store, size, places) for name, store in stores.items() if name != 'sample_idx'}
+    if indices is None:
+        return None
+    return {**gathered, 'sample_idx': indices[:size] if places is None else torch.arange(size)}
+
+
+def places_of(indices: Tensor, size: int) -> Tensor | None:
+    """The place of each row by the index of its sample: ``size`` for a sample that came before.
+
+    None if rows are in place already, or if the indices do not tell: samples have none, or do not cover the dataset.
+    The datasets in a ``ConcatDataset`` all count from 0.
+    """
+    if not len(indices) or indices.min() < 0 or indices.max() >= size:
+        return None
+    if torch.equal(indices[:size], torch.arange(size)):
+        return None
+    found, first = np.unique(indices.numpy(), return_index=True)
+    if len(found) == size:
+        places = torch.full_like(indices, size)
+        places[first] = torch.arange(size)
+        return places
+    counts_from_zero = torch.cat([indices[:1] == 0, (indices[1:] == indices[:-1] + 1) | (indices[1:] == 0)])
+    if len(found) < len(indices) and not counts_from_zero.all():
+        print_log(
+            f'sample_idx of {len(indices)} samples names {len(found)} of {size}, some of them twice: unless several '
+            'datasets are joined and shuffled, the sampler repeats samples and leaves out others, and figures are of '
+            'what it gave',
+            logger='current',
+            level=logging.WARNING,
+        )
+    return None
+
+
+def gather_rows(store: RowStore, size: int | None = None, places: Tensor | None = None) -> Tensor | None:
     """Put the rows of all ranks in the order of the dataset, on the main process. The store is empty afterwards.
 
     MMEngine's ``DefaultSampler`` deals item ``i`` to rank ``i % world_size`` and starts over at the end to give every
@@ -110,28 +168,35 @@ def gather_rows(store: RowStore, size: int) -> Tensor | None:
 
     Args:
         store: The rows of this rank.
-        size: Number of items in the dataset.
+        size: Number of items in the dataset; if None, that of the rows.
+        places: Where the rows belong that are taken from the ranks in turn, on the main process; ``size`` for those
+            that do not. None for the order in which they are taken.
 
     Returns:
         (size, w) tensor on the main process, None on the others.
     """
-    if get_world_size() == 1:
-        return _join(store, size)
+    if get_world_size() == 1 and places is None:
+        return _join(store, len(store) if size is None else size)
     shapes = all_gather(torch.tensor([len(store), store.width]))
     lengths, widths = torch.stack(shapes).unbind(dim=1)
-    longest, width = int(lengths.max()), int(widths.max())
-    whole = torch.empty(min(size, int(lengths.sum())) if is_main_process() else 0, width, dtype=store.dtype)
+    if not store.may_widen and len(widths[lengths > 0].unique()) > 1:
+        raise ValueError(f'{store.name} must have equally many entries on all processes, got {widths.tolist()}')
+    longest, width, total = int(lengths.max()), int(widths.max()), int(lengths.sum())
+    length = total if size is None else min(size, total)
+    whole = torch.empty(length if is_main_process() else 0, width, dtype=store.dtype)
+    places = torch.arange(total) if places is None else places
     step = max(1, EXCHANGE_BYTES // max(1, width * whole.element_size() * len(lengths)))
-    filled = 0
+    taken = 0
     for start in range(0, longest, step):
         rounds = torch.arange(start, min(start + step, longest))
         own = whole.new_empty(len(rounds), width)
         store.take_into(own)
         received = all_gather(own)
         if is_main_process():
-            dealt = torch.stack(received, dim=1)[rounds[:, None] < lengths][: len(whole) - filled]
-            whole[filled : filled + len(dealt)] = dealt
-            filled += len(dealt)
+            dealt = torch.stack(received, dim=1)[rounds[:, None] < lengths]
+            to = places[taken : taken + len(dealt)]
+            whole[to[to < length]] = dealt[to < length]
+            taken += len(dealt)
     return whole if is_main_process() else None
 
 

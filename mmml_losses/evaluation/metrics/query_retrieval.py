@@ -11,7 +11,7 @@ from mmml_losses.registry import METRICS
 from ..predictions import Predictions
 from ..retrieval import RetrievalInterrupted, RetrievalResult, query_retrieval
 from ..retrieval.measure import check_settings
-from .base import PredictionMetric
+from .base import PredictionMetric, finite_or_none, refuse_raw_scores
 
 ITEMS = ('overall', 'conditions', 'counts')
 
@@ -73,6 +73,11 @@ class QueryRetrieval(PredictionMetric):
         }
         self.result: RetrievalResult | None = None
 
+    def check_samples(self, data_samples: Sequence[dict]) -> None:
+        """Refuse scores that are no probabilities with the first batch."""
+        for sample in data_samples:
+            refuse_raw_scores(sample['pred_score'], type(self).__name__)
+
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
         try:
             self.result = query_retrieval(predictions.scores, predictions.labels, log=self.log, **self.settings)
@@ -101,9 +106,10 @@ class QueryRetrieval(PredictionMetric):
         """Mean, interval and numbers of queries by (positives, negatives), as fractions."""
         if self.result is None:
             return {}
-        return {
+        details = {
             'overall': self.result.overall._asdict(),
             'by_conditions': {str(length): mean._asdict() for length, mean in self.result.by_conditions.items()},
             'by_counts': {f'{p}P{n}N': mean._asdict() for (p, n), mean in self.result.by_counts.items()},
             'exhaustive': self.result.exhaustive,
         }
+        return finite_or_none(details)

@@ -10,7 +10,7 @@ from mmml_losses.registry import METRICS
 
 from ..predictions import Predictions
 from ..recovery import LabelRecovery, label_recovery
-from .base import PredictionMetric
+from .base import PredictionMetric, refuse_raw_scores
 
 
 @METRICS.register_module()
@@ -48,6 +48,9 @@ class MissingLabelRecovery(PredictionMetric):
         self.recovery: LabelRecovery | None = None
 
     def check_samples(self, data_samples: Sequence[dict]) -> None:
+        """Refuse scores that are no probabilities and samples without true labels with the first batch."""
+        for sample in data_samples:
+            refuse_raw_scores(sample['pred_score'], type(self).__name__)
         lacking = next((sample for sample in data_samples if 'true_label' not in sample), None)
         if lacking is not None and not self.fully_labelled:
             raise ValueError(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from importlib.util import find_spec
-from types import ModuleType
 
 import numpy as np
 
+from ..numba_modules import has_numba, import_compiled
 from . import plain
 from .conditions import ConditionTable
 from .space import Subtree
@@ -27,11 +25,11 @@ class Engine:
     def __init__(self, table: ConditionTable, max_conditions: int, use_numba: bool | None = None):
         self.table = table
         self.max_conditions = max_conditions
-        if use_numba and find_spec('numba') is None:
+        if use_numba and not has_numba():
             raise ValueError('use_numba must be False or None where numba is not installed, got True')
         self._kernels = None
-        if use_numba or (use_numba is None and find_spec('numba') is not None):
-            self._kernels = _import_kernels(required=bool(use_numba))
+        if use_numba is None or use_numba:
+            self._kernels = import_compiled(f'{__package__}.kernels', 'retrieval', required=bool(use_numba))
 
     def evaluate_subtrees(self, parts: Sequence[Subtree]) -> np.ndarray:
         """Sum up subtrees of queries by the numbers of positives and negatives.
@@ -63,14 +61,3 @@ class Engine:
         if self._kernels is None:
             return ()
         return (self._kernels.workspace(self.max_conditions, self.table.num_images),)
-
-
-def _import_kernels(required: bool) -> ModuleType | None:
-    try:
-        from . import kernels
-    except ImportError as error:  # numba refuses a numpy that is newer than it knows
-        if required:
-            raise
-        warnings.warn(f'numba is installed and cannot be imported, so retrieval is slower: {error}', stacklevel=2)
-        return None
-    return kernels

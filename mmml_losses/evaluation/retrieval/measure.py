@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..arrays import ArrayLike
+from ..arrays import ArrayLike, check_whole_number
 from .batches import Batches, Checkpoint, Log, digest_of
 from .conditions import Scale, condition_table
 from .engine import Engine
@@ -116,8 +116,7 @@ def check_settings(
         'num_workers': (1 if num_workers is None else num_workers, 1),
     }
     for name, (value, least) in limits.items():
-        if value < least:
-            raise ValueError(f'{name} must be at least {least}, got {value}')
+        check_whole_number(name, value, least)
 
 
 def _num_processors() -> int:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..arrays import check_whole_number
 from .conditions import ConditionTable
 
 Counts = tuple[int, int]  # (|P|, |N|)
@@ -28,9 +29,10 @@ def count_queries(num_classes: int, max_conditions: int = 5, min_positives: int 
         >>> sum(count_queries(80).values())
         769548876
     """
-    if max_conditions < 1:
-        raise ValueError(f'max_conditions must be at least 1, got {max_conditions}')
-    if not 1 <= min_positives <= max_conditions:
+    check_whole_number('num_classes', num_classes, 0)
+    check_whole_number('max_conditions', max_conditions, 1)
+    check_whole_number('min_positives', min_positives, 1)
+    if min_positives > max_conditions:
         raise ValueError(f'min_positives must be from 1 to max_conditions ({max_conditions}), got {min_positives}')
     return {
         (positives, length - positives): comb(num_classes, length) * comb(length, positives)
