@@ -9,7 +9,6 @@ import argparse
 from pathlib import Path
 
 from mmml_losses.engine import launch
-from mmml_losses.evaluation import load_class_frequencies
 from mmml_losses.visualization import command_line, write_report
 
 
@@ -26,11 +25,7 @@ def parse_args() -> argparse.Namespace:
         help="show the images found for a query such as '3 and 7, not 5'; may be repeated",
     )
     parser.add_argument('--top', type=int, default=8, help='number of images shown for each query and run')
-    parser.add_argument(
-        '--frequencies',
-        metavar='FILE',
-        help='json file with the number of training images of each class, for head, medium and tail',
-    )
+    command_line.add_frequencies(parser)
     parser.add_argument(
         '--max-conditions', type=int, default=5, help='conditions of the queries of retrieval mAP; 0 leaves it out'
     )
@@ -44,10 +39,8 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     options = parse_args()
     runs = command_line.load_runs(options.runs)
-    frequencies = None
-    if options.frequencies is not None:
-        frequencies = command_line.read_file(options.frequencies, load_class_frequencies)
-    with command_line.clear_errors():
+    frequencies, groups = command_line.read_frequencies(options)
+    with command_line.clear_errors(), command_line.writing(options.out):
         page = write_report(
             options.out,
             runs,
@@ -55,6 +48,7 @@ def main() -> None:
             title=options.title,
             facts={'Predictions': ', '.join(map(str, command_line.files_of(options.runs).values()))},
             class_frequencies=frequencies,
+            groups=groups,
             label_recovery=command_line.load_label_recovery(options.runs),
             max_conditions=options.max_conditions,
             top=options.top,

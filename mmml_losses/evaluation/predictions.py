@@ -96,8 +96,9 @@ def load_predictions(path: str | os.PathLike) -> Predictions:
         # Opened here: numpy leaves a file that it cannot read to the garbage collector.
         with open(path, 'rb') as file:
             arrays = dict(np.load(file, allow_pickle=False))
-        if arrays['format'] != FORMAT:
-            raise ValueError(f"its format is '{arrays['format']}', expected '{FORMAT}'")
+        found = str(arrays.get('format', 'not given'))
+        if found != FORMAT:
+            raise ValueError(f"its format is {found}, expected '{FORMAT}'")
         return Predictions(
             scores=arrays['scores'],
             labels=arrays['labels'],

@@ -8,15 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from mmml_losses.engine.errors import UsageError
-from mmml_losses.evaluation import Predictions, load_predictions
+from mmml_losses.evaluation import Predictions, group_classes, load_class_frequencies, load_predictions
+from mmml_losses.evaluation.class_groups import HEAD_FROM, MEDIUM_FROM
 
 from .recovery import read_label_recovery
 from .style import checked_picture_path, save_figure
 
 Content = TypeVar('Content')
+Groups = dict[str, tuple[int, ...]]
 
 PREDICTIONS_FILE = 'predictions.npz'
 RUN_HELP = 'NAME=PATH or PATH: a predictions file (.npz), or a work folder that holds predictions.npz'
@@ -25,15 +28,46 @@ RUN_HELP = 'NAME=PATH or PATH: a predictions file (.npz), or a work folder that 
 def picture_parser(description: str, default_out: str) -> argparse.ArgumentParser:
     """A parser with what every picture takes: where to put it, how fine it is, and its heading."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument('--out', default=default_out, metavar='FILE', help='.png or .svg; %(default)s by default')
+    parser.add_argument(
+        '--out',
+        default=default_out,
+        type=_picture_path,  # refused before the work, not after it
+        metavar='FILE',
+        help='.png or .svg; %(default)s by default',
+    )
     parser.add_argument('--title', help='heading of the picture')
-    parser.add_argument('--dpi', type=int, default=150, help='pixels per inch of a .png')
+    parser.add_argument('--dpi', type=_resolution, default=150, help='pixels per inch of a .png')
     return parser
 
 
 def add_runs(parser: argparse.ArgumentParser, help_text: str = RUN_HELP) -> None:
     """Ask for one run or more."""
     parser.add_argument('runs', nargs='+', metavar='RUN', help=help_text)
+
+
+def add_frequencies(parser: argparse.ArgumentParser) -> None:
+    """Ask how often classes occur in training, and what makes head, medium and tail."""
+    parser.add_argument(
+        '--frequencies',
+        metavar='FILE',
+        help='json file with the number of training images of each class, a list or {"class_frequencies": [...]}, for '
+        'head, medium and tail',
+    )
+    parser.add_argument('--head-from', type=int, metavar='N', help=f'fewest images of a head class; {HEAD_FROM}')
+    parser.add_argument('--medium-from', type=int, metavar='N', help=f'fewest images of a medium class; {MEDIUM_FROM}')
+
+
+def read_frequencies(options: argparse.Namespace) -> tuple[np.ndarray | None, Groups | None]:
+    """The frequencies of the classes, and the groups that follow from them; None and None where no file is given."""
+    limits = dict(head_from=options.head_from, medium_from=options.medium_from)
+    limits = {name: limit for name, limit in limits.items() if limit is not None}
+    if options.frequencies is None:
+        if limits:
+            raise UsageError('--head-from and --medium-from need --frequencies, the numbers that they divide')
+        return None, None
+    frequencies = read_file(options.frequencies, load_class_frequencies)
+    with clear_errors():
+        return frequencies, group_classes(frequencies, **limits)
 
 
 def split_names(arguments: Sequence[str]) -> dict[str, str]:
@@ -57,7 +91,11 @@ def split_names(arguments: Sequence[str]) -> dict[str, str]:
 def load_runs(arguments: Sequence[str]) -> dict[str, Predictions]:
     """Read the predictions of runs that are given as ``NAME=PATH`` or ``PATH``."""
     with clear_errors():
-        return {name: load_predictions(file) for name, file in files_of(arguments).items()}
+        runs = {name: load_predictions(file) for name, file in files_of(arguments).items()}
+    for name, run in runs.items():
+        if not (run.labels >= 0).any():
+            raise UsageError(f"'{name}' has no known label: there is nothing to measure")
+    return runs
 
 
 def files_of(arguments: Sequence[str]) -> dict[str, Path]:
@@ -99,12 +137,25 @@ def read_file(path: str, reader: Callable[[Path], Content]) -> Content:
 
 
 @contextmanager
-def clear_errors() -> Iterator[None]:
-    """Turn the errors of functions about their arguments into those of a tool about its own."""
+def clear_errors(subject: str = '') -> Iterator[None]:
+    """Turn the errors of functions about their arguments into those of a tool about its own.
+
+    Args:
+        subject: What they are about, such as the name of a run.
+    """
     try:
         yield
     except ValueError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(f'{subject}: {error}' if subject else str(error)) from error
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Say in one line why a file could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f'{path} cannot be written: {error.strerror}') from error
 
 
 def draw(options: argparse.Namespace, plot: Callable[..., Figure], *args, **kwargs) -> None:
@@ -117,17 +168,31 @@ def draw(options: argparse.Namespace, plot: Callable[..., Figure], *args, **kwar
         **kwargs: Go to it.
     """
     with clear_errors():
-        out = checked_picture_path(options.out, '--out')
-        if options.dpi < 1:
-            raise ValueError(f'--dpi must be at least 1, got {options.dpi}')
         figure = plot(*args, title=options.title, **kwargs)
-    print(f'wrote {save_figure(out, figure, options.dpi)}')
+    with writing(options.out):
+        print(f'wrote {save_figure(options.out, figure, options.dpi)}')
 
 
-def measured(runs: Mapping[str, Predictions], measure: Callable[[Predictions], object]) -> dict[str, object]:
-    """Apply a measure to every run, with clear errors."""
-    with clear_errors():
-        return {name: measure(run) for name, run in runs.items()}
+def measured(runs: Mapping[str, Predictions], measure: Callable[[str, Predictions], object]) -> dict[str, object]:
+    """Apply a measure of a name and its predictions to every run, with errors that name the run."""
+    results = {}
+    for name, run in runs.items():
+        with clear_errors(name):
+            results[name] = measure(name, run)
+    return results
+
+
+def _picture_path(text: str) -> Path:
+    try:
+        return checked_picture_path(text, 'the picture')
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _resolution(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'must be a whole number of at least 1, got {text}')
+    return int(text)
 
 
 def _own_name(path: str) -> str:

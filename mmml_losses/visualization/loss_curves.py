@@ -75,7 +75,7 @@ def build_loss(loss: MultiLabelLoss | Mapping | str) -> MultiLabelLoss:
         try:
             loss = LOSSES.build(dict(loss))
         except TypeError as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(f'{loss["type"]} cannot be built with these arguments: {error}') from error
     if not isinstance(loss, MultiLabelLoss):
         raise ValueError(f'loss must be a loss of mmml_losses, got {type(loss).__name__}')
     return loss

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from mmml_losses.evaluation import ReliabilityBins, calibration_errors
 
-from .style import GRID, INK, MUTED, add_title, line_style, plain, tidy, wrapped
+from .style import GRID, INK, MUTED, add_title, line_style, percent, plain, tidy, wrapped
 
 
 def plot_reliability(curves: Mapping[str, ReliabilityBins], title: str | None = None) -> Figure:
@@ -45,7 +46,7 @@ def _draw_curves(axes: Axes, curves: Mapping[str, ReliabilityBins]) -> None:
             markersize=6.5,
             markeredgecolor='white',
             markeredgewidth=0.8,
-            label=plain(f'{wrapped(name, 36)} (ACE {100 * calibration_errors(bins).ace:.1f} %)'),
+            label=plain(f'{wrapped(name, 36)} (ACE {percent(calibration_errors(bins).ace)})'),
         )
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xticks=np.arange(11) / 10, yticks=np.arange(11) / 10)
     axes.set_ylabel('share of positive labels', color=INK)
@@ -61,5 +62,6 @@ def _draw_counts(axes: Axes, curves: Mapping[str, ReliabilityBins]) -> None:
         counts = np.where(bins.counts > 0, bins.counts, np.nan)
         axes.stairs(counts, bins.edges, color=style.color, linestyle=style.linestyle, linewidth=1.8, baseline=None)
     axes.set_yscale('log')
+    axes.yaxis.set_minor_formatter(NullFormatter())  # over few decades it would label all of them
     axes.set_xlabel('predicted probability', color=INK)
     axes.set_ylabel('pairs per bin', color=INK)

@@ -30,6 +30,7 @@ def write_report(
     title: str = 'Multi-label report',
     facts: Mapping[str, object] | None = None,
     class_frequencies: Sequence[float] | None = None,
+    groups: Mapping[str, Sequence[int]] | None = None,
     label_recovery: Mapping[str, Mapping[str, Mapping[int, float]]] | None = None,
     max_conditions: int = 5,
     top: int = 8,
@@ -45,6 +46,7 @@ def write_report(
         title: Heading of the page.
         facts: More lines for the list of facts, such as the schedule or the versions.
         class_frequencies: (C,) number of training images with each class, for head, medium and tail.
+        groups: Class indices by the name of the group; by default head, medium and tail by ``class_frequencies``.
         label_recovery: Name and curves of trainings that corrected labels, as
             :func:`~mmml_losses.visualization.read_label_recovery` reads them.
         max_conditions: Largest number of conditions of the queries that retrieval is measured with; 0 leaves it out.
@@ -59,10 +61,11 @@ def write_report(
     check_same_data(runs)
     data = next(iter(runs.values()))
     queries = [parse_query(query, data.class_names) if isinstance(query, str) else query for query in queries]
-    groups = None
     if class_frequencies is not None:
         class_frequencies = checked_frequencies(class_frequencies, data.num_classes)
-        groups = {name: members for name, members in group_classes(class_frequencies).items() if members}
+        groups = group_classes(class_frequencies) if groups is None else groups
+    if groups is not None:
+        groups = {name: members for name, members in groups.items() if len(members)}
     measures = {name: measure(predictions, num_bins, groups) for name, predictions in runs.items()}
     parts = [
         sections.ranking_section(measures),

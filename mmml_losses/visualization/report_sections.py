@@ -16,7 +16,7 @@ from .recovery import plot_label_recovery
 from .reliability import plot_reliability
 from .retrieval import ImageLoader, plot_retrieval_sheet
 from .retrieval_curve import plot_retrieval_curve
-from .style import png_bytes
+from .style import percent, png_bytes
 
 Measures = Mapping[str, RunMeasures]
 
@@ -94,11 +94,11 @@ def _reliability_figure(measures: Measures) -> str:
     if len(by_error) > 1:
         best, worst = by_error[0], by_error[-1]
         caption += (
-            f' Closest to the diagonal is {best} (ACE {100 * measures[best].errors.ace:.1f} %), '
-            f'farthest from it {worst} (ACE {100 * measures[worst].errors.ace:.1f} %).'
+            f' Closest to the diagonal is {best} (ACE {percent(measures[best].errors.ace)}), '
+            f'farthest from it {worst} (ACE {percent(measures[worst].errors.ace)}).'
         )
     alt = 'Reliability diagram. ' + '; '.join(
-        f'{name}: ACE {100 * run.errors.ace:.1f} %, MCE {100 * run.errors.mce:.1f} %' for name, run in measures.items()
+        f'{name}: ACE {percent(run.errors.ace)}, MCE {percent(run.errors.mce)}' for name, run in measures.items()
     )
     png = png_bytes(plot_reliability({name: run.bins for name, run in measures.items()}))
     return page.figure(png, alt, caption, narrow=True)
@@ -142,7 +142,7 @@ def retrieval_section(results: Mapping[str, RetrievalResult]) -> str:
     curve = page.figure(
         png_bytes(plot_retrieval_curve(results)),
         'Retrieval mAP against the number of conditions. '
-        + '; '.join(f'{name}: overall {100 * result.overall.value:.1f} %' for name, result in results.items()),
+        + '; '.join(f'{name}: overall {percent(result.overall.value)}' for name, result in results.items()),
         'The same numbers against the number of conditions of a query.',
         narrow=True,
     )

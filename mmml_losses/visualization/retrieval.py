@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -48,7 +49,8 @@ def plot_retrieval_sheet(
         runs: Name and predictions of each run, all on the same images.
         queries: Queries as text (``'3 and 7, not 5'``) or as :class:`~mmml_losses.evaluation.Query`.
         top: Number of images in a row.
-        image_loader: Turns a path of the predictions into an image array; a missing file leaves a grey cell.
+        image_loader: Turns a path of the predictions into an image array. A file that it cannot open leaves a grey cell
+            and a warning; if it can open none, there is nothing to show.
         title: Heading of the picture.
     """
     if not runs or not queries:
@@ -65,16 +67,47 @@ def plot_retrieval_sheet(
     if title:
         heading = plain(wrapped(title, int(9 * width)))
         axes.text(width / 2, 0.3, heading, fontsize=14, weight='bold', color=INK, ha='center', va='center')
+    loader = _Loader(image_loader)
     y = start
     for query in queries:
-        y = _draw_query(axes, runs, query, top, y, image_loader)
+        y = _draw_query(axes, runs, query, top, y, loader)
+    loader.tell_what_is_missing()
     # Last, because each image that is drawn resets the limits.
     axes.set(xlim=(0, width), ylim=(height, 0), aspect='equal')
     return figure
 
 
+class _Loader:
+    """Loads images, and remembers which it could not."""
+
+    def __init__(self, load: ImageLoader):
+        self.load = load
+        self.num_found = 0
+        self.missing: list[str] = []
+
+    def __call__(self, path: str) -> np.ndarray | None:
+        try:
+            image = self.load(path)
+        except OSError:
+            self.missing.append(path)
+            return None
+        self.num_found += 1
+        return image
+
+    def tell_what_is_missing(self) -> None:
+        if self.missing:
+            number = f'{len(self.missing)} of {len(self.missing) + self.num_found}'
+            message = (
+                f"{number} images of the sheet cannot be opened, the first is '{self.missing[0]}': paths are as the "
+                'evaluation knew them, perhaps relative to the folder in which it ran'
+            )
+            if not self.num_found:
+                raise ValueError(message)
+            warnings.warn(message, stacklevel=3)
+
+
 def _draw_query(
-    axes: Axes, runs: Mapping[str, Predictions], query: str | Query, top: int, y: float, image_loader: ImageLoader
+    axes: Axes, runs: Mapping[str, Predictions], query: str | Query, top: int, y: float, image_loader: _Loader
 ) -> float:
     """Draw one block and return where the next one starts."""
     first = next(iter(runs.values()))
@@ -83,7 +116,7 @@ def _draw_query(
     axes.text(
         0.1, y + 0.36, plain(query.describe(first.class_names)), fontsize=13, weight='bold', color=INK, va='center'
     )
-    answer = f'{num_relevant} of {first.num_samples} images match'
+    answer = f'{num_relevant:,} of {first.num_samples:,} images match'
     right_edge = NAME_WIDTH + top * CELL_WIDTH - 0.1
     axes.text(right_edge, y + 0.36, answer, fontsize=9.5, color=MUTED, va='center', ha='right')
     axes.plot([0.1, right_edge], [y + 0.56, y + 0.56], color=GRID, linewidth=1)
@@ -95,7 +128,7 @@ def _draw_query(
 
 
 def _draw_run(
-    axes: Axes, name: str, predictions: Predictions, query: Query, top: int, y: float, image_loader: ImageLoader
+    axes: Axes, name: str, predictions: Predictions, query: Query, top: int, y: float, image_loader: _Loader
 ) -> None:
     ranking = rank_images(predictions.scores, *query, top=top)
     right = relevant_images(predictions.labels, *query)[ranking]
@@ -110,11 +143,10 @@ def _draw_run(
         axes.text(x + 0.5, y + 1.11, caption, fontsize=8.5, color=MUTED, ha='center', va='top')
 
 
-def _draw_image(axes: Axes, path: str, x: float, y: float, image_loader: ImageLoader) -> None:
+def _draw_image(axes: Axes, path: str, x: float, y: float, image_loader: _Loader) -> None:
     axes.add_patch(Rectangle((x, y), 1, 1, facecolor=BACKGROUND))
-    try:
-        image = image_loader(path)
-    except OSError:
+    image = image_loader(path)
+    if image is None:
         name = wrapped(Path(path).name or 'no file', 14, 2)
         axes.text(x + 0.5, y + 0.5, plain(f'not found\n{name}'), fontsize=7, color=MUTED, ha='center', va='center')
         return

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from mmml_losses.evaluation import RetrievalResult
 
-from .style import GRID, INK, MUTED, add_title, line_style, plain, tidy, wrapped
+from .style import GRID, INK, MUTED, add_title, line_style, percent, plain, tidy, wrapped
 
 
 def plot_retrieval_curve(results: Mapping[str, RetrievalResult], title: str | None = None) -> Figure:
@@ -54,7 +54,7 @@ def _draw_result(axes: Axes, index: int, name: str, result: RetrievalResult, shi
         markeredgecolor='white',
         markeredgewidth=0.8,
         capsize=4,
-        label=plain(f'{wrapped(name, 36)} (overall {100 * result.overall.value:.1f} %)'),
+        label=plain(f'{wrapped(name, 36)} (overall {percent(result.overall.value)})'),
     )
     for bars in container.lines[2]:
         bars.set_linestyle('-')

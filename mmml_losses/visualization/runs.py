@@ -15,5 +15,12 @@ def check_same_data(runs: Mapping[str, Predictions]) -> None:
         raise ValueError('runs must hold at least one run, got none')
     first_name, first = next(iter(runs.items()))
     for name, run in runs.items():
-        if run.class_names != first.class_names or not np.array_equal(run.labels, first.labels):
-            raise ValueError(f"runs must be on the same data, but the labels of '{name}' and '{first_name}' differ")
+        if run.class_names != first.class_names:
+            difference = 'the class names'
+        elif run.num_samples != first.num_samples:
+            difference = f'the numbers of images, {run.num_samples:,} and {first.num_samples:,},'
+        elif not np.array_equal(run.labels, first.labels):
+            difference = 'the labels'
+        else:
+            continue
+        raise ValueError(f"runs must be on the same data, but {difference} of '{name}' and '{first_name}' differ")

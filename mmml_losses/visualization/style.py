@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import textwrap
 from pathlib import Path
@@ -95,6 +96,11 @@ def save_figure(path: str | os.PathLike, figure: Figure, dpi: int = 150) -> Path
     with replacing(path) as temporary:
         figure.savefig(temporary, format=kind, dpi=dpi, facecolor='white', metadata=metadata)
     return path
+
+
+def percent(value: float) -> str:
+    """A fraction as text."""
+    return 'n/a' if math.isnan(value) else f'{100 * value:.1f} %'
 
 
 def png_bytes(figure: Figure, dpi: int = 150) -> bytes:

@@ -140,12 +140,12 @@ def test_class_ap_by_frequencies_and_given_groups(call, runs, tmp_path):
     [
         (['nowhere'], r'nowhere/predictions.npz does not exist; .* tools/test.py CONFIG CHECKPOINT --out nowhere/pred'),
         (['a=nowhere.npz'], 'nowhere.npz does not exist; this makes it'),
-        (['{first}', '--out', 'picture.pdf'], r"--out must end with one of .png, .svg, got 'picture.pdf'"),
         (['{first}', '{first}'], "two runs are called 'first': name them apart as NAME=PATH"),
         (['{text}'], 'must be an .npz file of predictions or a work folder'),
         (['{broken}'], 'broken.npz.* is not a predictions file'),
-        (['{first}', '--num-bins', '0'], 'num_bins must be at least 1, got 0'),
-        (['{first}', '--dpi', '0'], '--dpi must be at least 1, got 0'),
+        (['{first}', '--num-bins', '0'], 'first: num_bins must be'),
+        (['{unknown}'], "'unknown' has no known label: there is nothing to measure"),
+        (['{first}', '--out', '{text}/picture.png'], r'text/picture.png cannot be written: '),
         (['name='], "nothing follows the name 'name='"),
     ],
 )
@@ -153,9 +153,31 @@ def test_bad_calls_are_one_sentence_each(call, runs, tmp_path, arguments, messag
     files = {name: tmp_path / name for name in ('text', 'broken.npz')}
     for file in files.values():
         file.write_text('neither')
-    places = dict(first=runs[0], text=files['text'], broken=files['broken.npz'])
+    save_predictions(tmp_path / 'unknown.npz', Predictions(np.full((2, 3), 0.5), np.full((2, 3), -1)))
+    places = dict(first=runs[0], text=files['text'], broken=files['broken.npz'], unknown=tmp_path / 'unknown.npz')
     with pytest.raises(UsageError, match=message):
         call('reliability', *(argument.format(**places) for argument in arguments))
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (['--out', 'picture.pdf'], 'must end with one of .png, .svg, got'),
+        (['--dpi', '0'], 'must be a whole number of at least 1, got 0'),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_before_the_work(call, capsys, arguments, message):
+    with pytest.raises(SystemExit):
+        call('retrieval_curve', 'nowhere.npz', *arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_limits_of_groups_need_frequencies(call, runs, tmp_path, capsys):
+    with pytest.raises(UsageError, match='--head-from and --medium-from need --frequencies'):
+        call('class_ap', *runs, '--head-from', '500', '--out', tmp_path / 'classes.svg')
+    with pytest.raises(SystemExit):
+        call('class_ap', *runs, '--head-from', '500', '--groups', 'groups.json', '--out', tmp_path / 'classes.svg')
+    assert '--groups says what the groups are' in capsys.readouterr().err
 
 
 def test_unknown_classes_of_queries_are_named(call, runs, tmp_path):

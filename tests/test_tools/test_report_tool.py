@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from mmml_losses.engine.errors import UsageError
 from mmml_losses.evaluation import Predictions, mean_average_precision, save_predictions
@@ -20,9 +21,13 @@ def runs(tmp_path):
     """Work folders of two runs on the same data; the second trained on hidden labels."""
     rng = np.random.default_rng(0)
     labels = (rng.random((20, 3)) < 0.5).astype(np.int8)
+    paths = [str(tmp_path / f'{index}.png') for index in range(20)]
+    for path in paths:
+        Image.fromarray(rng.integers(0, 255, (8, 8), dtype=np.uint8)).save(path)
     for name in ('one', 'two'):
         scores = np.clip(0.4 * labels + 0.6 * rng.random(labels.shape), 0, 1)
-        save_predictions(tmp_path / name / 'predictions.npz', Predictions(scores, labels, ('cat', 'dog', 'cow')))
+        predictions = Predictions(scores, labels, ('cat', 'dog', 'cow'), paths)
+        save_predictions(tmp_path / name / 'predictions.npz', predictions)
     log = tmp_path / 'two' / '20260101_000000' / 'vis_data' / 'scalars.json'
     log.parent.mkdir(parents=True)
     log.write_text(json.dumps({'label_recovery/precision': 87.5, 'label_recovery/recall': 12.25, 'step': 1}) + '\n')
@@ -80,13 +85,22 @@ def test_one_run_is_enough(report, runs):
         (['{run}', '--query', 'dogg'], "unknown class 'dogg': did you mean 'dog'"),
         (['{run}', '--frequencies', '{run}'], 'cannot be read: Is a directory'),
         (['{run}', '--top', '0', '--query', 'dog'], 'top must be at least 1, got 0'),
-        (['{run}', '{other}'], "same data, but the labels of 'other' and 'two' differ"),
-        (['{run}', '--max-conditions', '-1'], 'max_conditions must be at least'),
+        (['{run}', '{other}'], "same data, but the numbers of images, 2 and 20, of 'other' and 'two' differ"),
+        (['{run}', '{names}'], "same data, but the class names of 'names' and 'two' differ"),
+        (['{run}', '{labels}'], "same data, but the labels of 'labels' and 'two' differ"),
+        (['{run}', '--max-conditions', '-1'], 'max_conditions must be'),
     ],
 )
 def test_bad_calls_write_nothing(report, runs, tmp_path, arguments, message):
-    save_predictions(tmp_path / 'other.npz', Predictions(np.full((2, 3), 0.5), np.zeros((2, 3)), ('cat', 'dog', 'cow')))
-    places = dict(run=runs[1], other=tmp_path / 'other.npz')
+    names = ('cat', 'dog', 'cow')
+    others = dict(
+        other=Predictions(np.full((2, 3), 0.5), np.zeros((2, 3)), names),
+        names=Predictions(np.full((20, 3), 0.5), np.zeros((20, 3)), ('cat', 'dog', 'hen')),
+        labels=Predictions(np.full((20, 3), 0.5), np.zeros((20, 3)), names),
+    )
+    for name, predictions in others.items():
+        save_predictions(tmp_path / f'{name}.npz', predictions)
+    places = dict(run=runs[1], **{name: tmp_path / f'{name}.npz' for name in others})
     with pytest.raises(UsageError, match=message):
         report(*(argument.format(**places) for argument in arguments))
     assert not (tmp_path / 'out').exists()

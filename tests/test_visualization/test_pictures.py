@@ -72,11 +72,19 @@ def test_sheet_follows_the_ranking():
     assert '1 of 3 images match' in texts
 
 
-def test_missing_images_leave_a_cell_that_says_so():
-    run = Predictions([[0.5], [0.4]], [[1], [0]], image_paths=('nowhere/a.jpg', ''))
-    texts = drawn_texts(plot_retrieval_sheet({'run': run}, ['0']))
+def test_missing_images_leave_a_cell_that_says_so(runs):
+    there = next(iter(runs.values())).image_paths[0]
+    run = Predictions([[0.5], [0.4], [0.3]], [[1], [0], [1]], image_paths=('nowhere/a.jpg', '', there))
+    with pytest.warns(UserWarning, match="2 of 3 images of the sheet cannot be opened, the first is 'nowhere/a.jpg'"):
+        texts = drawn_texts(plot_retrieval_sheet({'run': run}, ['0']))
     assert 'not found\na.jpg' in texts
     assert 'not found\nno file' in texts
+
+
+def test_a_sheet_without_a_single_image_is_refused():
+    run = Predictions([[0.5], [0.4]], [[1], [0]], image_paths=('nowhere/a.jpg', ''))
+    with pytest.raises(ValueError, match='2 of 2 images of the sheet cannot be opened'):
+        plot_retrieval_sheet({'run': run}, ['0'])
 
 
 def test_pictures_leave_pyplot_alone(runs):

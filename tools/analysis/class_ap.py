@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 from mmml_losses.engine import launch
-from mmml_losses.evaluation import group_classes, load_class_frequencies
-from mmml_losses.evaluation.class_groups import HEAD_FROM, MEDIUM_FROM
 from mmml_losses.visualization import command_line, plot_class_precision
 
 
 def read_groups(path: Path) -> dict[str, list[int]]:
-    groups = json.loads(path.read_text(encoding='utf-8'))
+    try:
+        groups = json.loads(path.read_text(encoding='utf-8'))
+    except json.JSONDecodeError as error:
+        raise ValueError(f'it is not json: {error}') from error
     if not isinstance(groups, dict) or not all(isinstance(members, list) for members in groups.values()):
         raise ValueError('it must hold lists of class indices by name of the group')
     return groups
@@ -21,22 +22,13 @@ def read_groups(path: Path) -> dict[str, list[int]]:
 def main() -> None:
     parser = command_line.picture_parser('Draw the average precision of every class by frequency', 'class_ap.png')
     command_line.add_runs(parser)
-    parser.add_argument(
-        '--frequencies',
-        metavar='FILE',
-        help='json file with the number of training images of each class, a list or {"class_frequencies": [...]}; '
-        'by default they are counted in the labels of the predictions',
-    )
-    parser.add_argument('--head-from', type=int, default=HEAD_FROM, help='fewest training images of a head class')
-    parser.add_argument('--medium-from', type=int, default=MEDIUM_FROM, help='fewest training images of a medium class')
+    command_line.add_frequencies(parser)
     parser.add_argument('--groups', metavar='FILE', help='json file with lists of class indices by name of the group')
     options = parser.parse_args()
+    if options.groups is not None and (options.head_from is not None or options.medium_from is not None):
+        parser.error('--groups says what the groups are: leave out --head-from and --medium-from')
     runs = command_line.load_runs(options.runs)
-    frequencies = groups = None
-    if options.frequencies is not None:
-        frequencies = command_line.read_file(options.frequencies, load_class_frequencies)
-        with command_line.clear_errors():
-            groups = group_classes(frequencies, medium_from=options.medium_from, head_from=options.head_from)
+    frequencies, groups = command_line.read_frequencies(options)
     if options.groups is not None:
         groups = command_line.read_file(options.groups, read_groups)
     command_line.draw(options, plot_class_precision, runs, frequencies, groups)

@@ -15,7 +15,7 @@ def main() -> None:
     options = parser.parse_args()
     runs = command_line.load_runs(options.runs)
     curves = command_line.measured(
-        runs, lambda run: reliability_bins(run.scores, run.labels, options.num_bins, options.binning)
+        runs, lambda name, run: reliability_bins(run.scores, run.labels, options.num_bins, options.binning)
     )
     command_line.draw(options, plot_reliability, curves)
 

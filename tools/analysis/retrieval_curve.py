@@ -19,13 +19,13 @@ def main() -> None:
     runs = command_line.load_runs(options.runs)
     results = command_line.measured(
         runs,
-        lambda run: query_retrieval(
+        lambda name, run: query_retrieval(
             run.scores,
             run.labels,
             options.max_conditions,
             budget=options.budget,
             sample_size=options.sample_size,
-            log=print,
+            log=lambda line: print(f'[{name}] {line}', flush=True),
         ),
     )
     command_line.draw(options, plot_retrieval_curve, results)
