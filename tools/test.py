@@ -89,7 +89,7 @@ def main() -> None:
     if args.out is not None and args.out_item != 'metrics':
         saver = (SavePredictions if args.out.endswith('.npz') else DumpResults)(args.out)
         saver.dataset_meta = runner.test_evaluator.dataset_meta  # the names of the classes
-        runner.test_evaluator.metrics.append(saver)
+        runner.test_evaluator.metrics.insert(0, saver)  # before any metric that takes long and may be stopped
     metrics = runner.test()
     if args.out_item == 'metrics' and is_main_process():
         details = details_of(runner.test_evaluator.metrics)

@@ -17,6 +17,7 @@ from mmengine.runner import Runner
 
 from ..compat import CheckpointError, check_checkpoint
 from ..datasets import AnnotationError, MissingDataError
+from ..evaluation import RetrievalInterrupted
 from ..losses.provenance import warn_of_other_loss
 from ..registry import UnknownNameError
 from .data_check import DATALOADERS
@@ -33,6 +34,9 @@ def exit_clearly(main: Callable[[], None]) -> None:
     # FileExistsError: DigitScenes refuses a folder that was made with other settings.
     except (UsageError, UnknownNameError, CheckpointError, MissingDataError, AnnotationError, FileExistsError) as error:
         sys.exit(str(error))
+    except RetrievalInterrupted as stopped:
+        print(stopped, file=sys.stderr)
+        sys.exit(130)  # as after any Ctrl-C
 
 
 def leave_together() -> None:

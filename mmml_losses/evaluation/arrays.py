@@ -84,11 +84,11 @@ def as_labels_of(scores: np.ndarray, labels: ArrayLike, scores_name: str = 'scor
     return as_labels(array)
 
 
-def check_whole_number(name: str, value: int, least: int) -> None:
+def check_whole_number(name: str, value: int, least: int | None = None) -> None:
     """Refuse what is not a whole number, or one that is too small."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise ValueError(f'{name} must be a whole number, got {value!r}')
-    if value < least:
+    if least is not None and value < least:
         raise ValueError(f'{name} must be at least {least}, got {value}')
 
 

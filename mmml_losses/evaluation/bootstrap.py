@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import arrays
-from .arrays import ArrayLike, as_labels_of, as_probabilities
+from .arrays import ArrayLike, as_labels_of, as_probabilities, check_whole_number
 from .binning import Binning, check_binning, pooled_limits, sums_in_bins
 from .calibration import AceReading, check_ace, errors_of
 from .calibration_line import fit_line, line_sums
@@ -25,10 +25,12 @@ class ImageSums(NamedTuple):
     Attributes:
         sums: (N, K) sums over the known pairs of each image.
         read: Turns (R, K) sums over the images of R resamples into the measures of each resample.
+        whole: The measures of the whole set, where they are not what ``read`` makes of the sums over all images.
     """
 
     sums: np.ndarray
     read: Callable[[np.ndarray], dict[str, np.ndarray]]
+    whole: dict[str, float] | None = None
 
 
 class Interval(NamedTuple):
@@ -57,9 +59,10 @@ def calibration_intervals(
     resampling single pairs would pretend to know more. All measures are functions of sums over images, so each image
     is binned once, and a resample is a weighted sum of a few numbers of each image.
 
-    Limits of bins of equal mass stay those of the whole set. Slope and intercept of a resample are one Newton step
-    away from those of the whole set. Gaps are absolute values, so noise makes them larger: resamples of a well
-    calibrated model have greater errors than the model itself, and the value may lie near the lower end or below it.
+    Limits of bins of equal mass stay those of the whole set. Slope and intercept of a resample are two Newton steps
+    away from those of the whole set, on a likelihood that is known there up to its third derivatives. Gaps are absolute
+    values, so noise makes them larger: resamples of a well calibrated model have greater errors than the model itself,
+    and the value may lie near the lower end or below it.
 
     Args:
         probabilities: (N, C) predicted probabilities in [0, 1], one row for each image.
@@ -74,11 +77,12 @@ def calibration_intervals(
 
     Returns:
         The interval of each measure. Without a known pair all is NaN; where no line can be fitted, the value is that
-        of :func:`~mmml_losses.evaluation.calibration_line` and both ends are NaN.
+        of :func:`~mmml_losses.evaluation.calibration_line` and both ends are NaN, and so they are if the fit did not
+        converge.
     """
     check_binning(num_bins, binning)
     check_ace(ace, binning)
-    check_resampling(measures, num_resamples, confidence)
+    check_resampling(measures, num_resamples, confidence, seed)
     probabilities = as_probabilities(probabilities)
     labels = as_labels_of(probabilities, labels, 'probabilities')
 
@@ -95,18 +99,21 @@ def calibration_intervals(
     drawn = np.concatenate([weights @ sums for weights in _draws(len(sums), num_resamples, seed)])
     starts = np.cumsum([0] + [part.sums.shape[1] for part in parts])
     for part, start in zip(parts, starts, strict=False):
-        whole |= part.read(part.sums.sum(axis=0, keepdims=True))
+        if part.whole is None:
+            whole |= {name: values[0] for name, values in part.read(part.sums.sum(axis=0, keepdims=True)).items()}
+        else:
+            whole |= part.whole
         resamples |= part.read(drawn[:, start : start + part.sums.shape[1]])
-    return {name: _interval(whole[name][0], resamples[name], confidence) for name in measures}
+    return {name: _interval(whole[name], resamples[name], confidence) for name in measures}
 
 
-def check_resampling(measures: Sequence[str], num_resamples: int, confidence: float) -> None:
-    """Refuse measures that do not exist, too few resamples and an impossible confidence."""
+def check_resampling(measures: Sequence[str], num_resamples: int, confidence: float, seed: int = 0) -> None:
+    """Refuse measures that do not exist, too few resamples, an impossible confidence and a seed below 0."""
     unknown = [name for name in measures if name not in MEASURES]
     if unknown or isinstance(measures, str):
         raise ValueError(f'measures must be some of {MEASURES}, got {measures!r}')
-    if num_resamples < 1:
-        raise ValueError(f'num_resamples must be at least 1, got {num_resamples}')
+    check_whole_number('num_resamples', num_resamples, 1)
+    check_whole_number('seed', seed, 0)
     if not 0 < confidence < 1:
         raise ValueError(f'confidence must lie between 0 and 1, got {confidence}')
 
@@ -136,23 +143,33 @@ def _scored(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Image
 
 def _lined(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> ImageSums:
     line = fit_line(probabilities, labels, clip)
+    whole = {'slope': line.slope, 'intercept': line.intercept}
     if line.status != 'fitted':
-        return ImageSums(
-            np.zeros((len(labels), 0)),
-            lambda sums: {name: np.full(len(sums), getattr(line, name)) for name in LINE_MEASURES},
-        )
+        # There is no line to step away from.
+        nothing = np.zeros((len(labels), 0))
+        return ImageSums(nothing, lambda sums: {name: np.full(len(sums), np.nan) for name in LINE_MEASURES}, whole)
 
     def read(sums: np.ndarray) -> dict[str, np.ndarray]:
-        (g0, g1), (h00, h01, h11) = sums.T[:2], sums.T[2:]
-        # Two equations solved by hand: a resample without curvature gives NaN instead of an exception.
-        with np.errstate(invalid='ignore', divide='ignore'):
-            determinant = h00 * h11 - h01**2
-            return {
-                'intercept': line.intercept - (h11 * g0 - h01 * g1) / determinant,
-                'slope': line.slope - (h00 * g1 - h01 * g0) / determinant,
-            }
+        first, second, third = sums.T[:2], sums.T[2:5], sums.T[5:]
+        with np.errstate(invalid='ignore', divide='ignore', over='ignore'):
+            a, b = -_solved(second, first)
+            # After the first step, the first derivatives are half of what the third ones make of its square.
+            change = a * third[:3] + b * third[1:]
+            rest = (a * change[:2] + b * change[1:]) / 2
+            curvature = second + change
+            # Where the third derivatives bend the likelihood into a saddle, the first step was too long for a second.
+            is_convex = (curvature[0] > 0) & (curvature[0] * curvature[2] > curvature[1] ** 2)
+            da, db = np.where(is_convex, _solved(curvature, rest), 0)
+        return {'intercept': line.intercept + a - da, 'slope': line.slope + b - db}
 
-    return ImageSums(line_sums(probabilities, labels, clip, line), read)
+    return ImageSums(line_sums(probabilities, labels, clip, line), read, whole)
+
+
+def _solved(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Solve (2, R) pairs of equations with symmetric matrices (3, R): a singular one gives NaN and no exception."""
+    h00, h01, h11 = matrices
+    g0, g1 = vectors
+    return np.stack([h11 * g0 - h01 * g1, h00 * g1 - h01 * g0]) / (h00 * h11 - h01**2)
 
 
 def _draws(num_images: int, num_resamples: int, seed: int) -> Iterator[np.ndarray]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from . import arrays
 from .arrays import ArrayLike, as_labels_of, as_probabilities, row_blocks
 from .proper_scores import clip_of
+
+# Of a function of two numbers: its value, its two first derivatives and the matrix of its second ones.
+Derivatives: TypeAlias = tuple[float, np.ndarray, np.ndarray]
 
 MAX_STEPS = 200
 # A Newton step that would lower the mean negative log-likelihood by less is the last one: it squares the error.
@@ -76,16 +79,9 @@ def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Cali
     degenerate = _without_fit(known)
     if degenerate is not None:
         return degenerate
-    # Newton's steps do not depend on place and scale of the log-odds, but the rounding of their equations does.
-    start = np.array([np.log(known.num_positives / (known.num_pairs - known.num_positives)), 0.0])
-    stride = probabilities.size // arrays.BLOCK_ENTRIES
-    if 1 < stride < len(probabilities):
-        # A few rows tell nearly where the line is, so that few passes over all rows are left.
-        guess = fit_line(probabilities[::stride], labels[::stride], clip)
-        if guess.status == 'fitted':
-            start = np.array([guess.intercept + guess.slope * known.mean, guess.slope * known.width])
 
-    def derivatives(coefficients: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    # Newton's steps do not depend on place and scale of the log-odds, but the rounding of their equations does.
+    def derivatives(coefficients: np.ndarray) -> Derivatives:
         sums = np.zeros(6)
         for _, z, positive in _log_odds(probabilities, labels, clip):
             z = (z - known.mean) / known.width
@@ -93,22 +89,49 @@ def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Cali
         value, *rest = sums / known.num_pairs
         return value, np.array(rest[:2]), np.array([[rest[2], rest[3]], [rest[3], rest[4]]])
 
-    (offset, scale), converged = _minimise(derivatives, start)
+    start = _guess(probabilities, labels, clip, known)
+    at_start = derivatives(start)
+    # Without a slope, the best value is the entropy of the rate. A guess that is no better may be anywhere, even where
+    # all second derivatives vanish; this start never is.
+    rate = known.num_positives / known.num_pairs
+    if start[1] and not at_start[0] < -rate * np.log(rate) - (1 - rate) * np.log1p(-rate):
+        start = np.array([np.log(rate) - np.log1p(-rate), 0.0])
+        at_start = derivatives(start)
+    (offset, scale), converged = _minimise(derivatives, start, at_start)
     slope = scale / known.width
     return CalibrationLine(float(slope), float(offset - slope * known.mean), 'fitted' if converged else 'not converged')
 
 
-def line_sums(probabilities: np.ndarray, labels: np.ndarray, clip: float, line: CalibrationLine) -> np.ndarray:
-    """(N, 5) derivatives of the negative log-likelihood by intercept and slope, summed over the pairs of each sample.
+def _guess(probabilities: np.ndarray, labels: np.ndarray, clip: float, known: LogOddsRange) -> np.ndarray:
+    """Where to start: with the base rate, or nearer if a few rows tell, so that few passes over all rows are left."""
+    stride = probabilities.size // arrays.BLOCK_ENTRIES
+    if 1 < stride < len(probabilities):
+        guess = fit_line(probabilities[::stride], labels[::stride], clip)
+        if guess.status == 'fitted':
+            return np.array([guess.intercept + guess.slope * known.mean, guess.slope * known.width])
+    return np.array([np.log(known.num_positives / (known.num_pairs - known.num_positives)), 0.0])
 
-    The columns are both first derivatives, then the second ones: intercept twice, mixed, slope twice.
+
+def line_sums(probabilities: np.ndarray, labels: np.ndarray, clip: float, line: CalibrationLine) -> np.ndarray:
+    """(N, 9) derivatives of the negative log-likelihood by intercept and slope, summed over the pairs of each sample.
+
+    The columns are the two first derivatives, the three second ones and the four third ones, each time from all by the
+    intercept to all by the slope.
     """
-    sums = np.zeros((len(probabilities), 5))
+    sums = np.zeros((len(probabilities), 9))
     coefficients = np.array([line.intercept, line.slope])
     for rows, x, positive in _log_odds(probabilities, labels, clip):
-        samples = np.nonzero(labels[rows] >= 0)[0]
-        for column, part in enumerate(_parts(coefficients, x, positive)[1:]):
-            sums[rows, column] = np.bincount(samples, weights=part, minlength=len(sums[rows]))
+        num_known = np.count_nonzero(labels[rows] >= 0, axis=1)
+        filled = num_known > 0
+        starts = (np.cumsum(num_known) - num_known)[filled]
+        if not starts.size:
+            continue
+        _, residual, residual_x, *second = _parts(coefficients, x, positive)
+        third = [second[0] * (1 - 2 * (residual + positive))]
+        for _ in range(3):
+            third.append(third[-1] * x)
+        for column, part in enumerate((residual, residual_x, *second, *third)):
+            sums[rows][filled, column] = np.add.reduceat(part, starts)
     return sums
 
 
@@ -168,14 +191,23 @@ def _parts(coefficients: np.ndarray, x: np.ndarray, positive: np.ndarray) -> tup
 
 
 def _minimise(
-    derivatives: Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]], start: np.ndarray
+    derivatives: Callable[[np.ndarray], Derivatives], start: np.ndarray, at_start: Derivatives
 ) -> tuple[np.ndarray, bool]:
-    """Newton's method for a convex function, with steps halved until the function falls as its slope promises."""
+    """Newton's method for a convex function, with steps halved until the function falls as its slope promises.
+
+    Returns:
+        The last point, and whether it is the minimum; it is not where rounding has taken all curvature away.
+    """
     point = start
-    value, gradient, curvature = derivatives(point)
+    value, gradient, curvature = at_start
     for _ in range(MAX_STEPS):
-        step = np.linalg.solve(curvature, gradient)
+        try:
+            step = np.linalg.solve(curvature, gradient)
+        except np.linalg.LinAlgError:
+            return point, False
         promise = float(gradient @ step)
+        if promise < -LAST_STEP or not np.isfinite(promise):
+            return point, False
         if promise <= LAST_STEP:
             return point - step, True
         length = 1.0

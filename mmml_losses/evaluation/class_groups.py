@@ -52,6 +52,7 @@ def checked_groups(
         num_classes: Number of classes.
         class_names: Names of the classes, if they have any.
     """
+    class_names = list(class_names)
     index_of = {name: index for index, name in enumerate(class_names)}
     checked = {}
     for group, members in groups.items():
@@ -59,6 +60,8 @@ def checked_groups(
             raise ValueError(f"groups['{group}'] must be a list of classes, got '{members}'")
         indices = []
         for member in members:
+            if isinstance(member, str) and class_names.count(member) > 1:
+                raise ValueError(f"groups['{group}'] must name one class by {member!r}, got several: give its index")
             index = index_of.get(member) if isinstance(member, str) else member
             if not isinstance(index, int | np.integer) or isinstance(index, bool) or not 0 <= index < num_classes:
                 raise ValueError(

@@ -128,6 +128,14 @@ def test_empty_classes_are_counted_in_the_log_and_in_the_details(case, messages)
         evaluate(MultiLabelAP(empty='error'), *case)
 
 
+def test_a_mean_of_nothing_is_null_in_the_details(case):
+    metric = MultiLabelAP()
+    found = evaluate(metric, case[0], torch.zeros_like(case[1]))
+    assert np.isnan(list(found.values())).all()
+    details = json.loads(json.dumps(metric.details(), allow_nan=False))
+    assert details['mAP@class'] == {'value': None, 'num_averaged': 0, 'num_skipped': NUM_CLASSES, 'num_empty': 6}
+
+
 @pytest.mark.parametrize('evaluator', [Evaluator, MultiLabelEvaluator])
 def test_every_item_of_f1(case, evaluator):
     scores, labels = case
@@ -197,8 +205,27 @@ def test_no_samples_give_a_defined_answer():
         (MultiLabelF1, {'threshold': 0.5, 'top_k': 3}, 'threshold and top_k must not both be given'),
         (MultiLabelF1, {'top_k': 0}, 'top_k must be a whole number of at least 1, got 0'),
         (MultiLabelF1, {'empty': 'one'}, "empty must be 'skip', 'zero' or 'error', got 'one'"),
+        (MultiLabelF1, {'threshold': 'abc'}, 'threshold must be numbers, got abc'),
+        (MultiLabelF1, {'threshold': [0.5, float('nan')]}, r'threshold must be numbers, got \[0.5, nan\]'),
+        (MultiLabelF1, {'threshold': [[0.5]]}, r'threshold must be one number or one for each .* the shape \(1, 1\)'),
     ],
 )
 def test_bad_arguments_are_refused_before_the_run(kind, arguments, message):
     with pytest.raises(ValueError, match=message):
         kind(**arguments)
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        ({'top_k': 7}, 'top_k must be a whole number of at least 1 and at most the 6 classes, got 7'),
+        (
+            {'threshold': [0.5] * 5},
+            r'threshold must be one number or one for each of 6 classes, got the shape \(5,\)',
+        ),
+    ],
+)
+def test_f1_that_does_not_fit_the_classes_is_refused_with_the_first_batch(case, arguments, message):
+    metric = MultiLabelF1(**arguments)
+    with pytest.raises(ValueError, match=message):
+        metric.process(None, [{'pred_score': case[0][0], 'gt_score': case[1][0]}])

@@ -299,5 +299,9 @@ def test_bad_labels_and_arguments_are_refused(function):
         function([[0.5, 0.5]], [[0, 2]])
     with pytest.raises(ValueError, match='num_bins must be at least 1, got 0'):
         function([[0.5]], [[1]], num_bins=0)
+    for wrong in (2.5, '10', None, True):
+        with pytest.raises(ValueError, match=f'num_bins must be a whole number, got {wrong!r}'):
+            function([[0.5]], [[1]], num_bins=wrong)
+    assert len(function([[0.5]], [[1]], num_bins=np.int64(3)).counts.reshape(-1)) == 3
     with pytest.raises(ValueError, match=r"binning must be one of \('width', 'mass'\), got 'equal'"):
         function([[0.5]], [[1]], binning='equal')

@@ -172,6 +172,8 @@ def test_no_samples_give_nan():
         ),
         ({'num_resamples': -1}, 'num_resamples must be at least 1, got -1'),
         ({'num_resamples': 10, 'confidence': 95}, 'confidence must lie between 0 and 1, got 95'),
+        ({'num_resamples': 10, 'seed': -1}, 'seed must be .*, got -1'),
+        ({'seed': -1}, 'seed must be .*, got -1'),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):

@@ -11,6 +11,7 @@ from mmml_losses.evaluation import (
     mean_average_precision,
     mean_average_precision_of_groups,
 )
+from mmml_losses.evaluation.class_groups import checked_groups
 
 # Training images of the classes of VOC-LT, and the groups that were published with it.
 VOC_LT = [6, 34, 8, 14, 154, 17, 249, 29, 479, 4, 240, 48, 11, 20, 775, 100, 5, 82, 7, 64]
@@ -53,6 +54,18 @@ def test_groups_may_overlap_and_be_empty():
     assert means['last'].value == 1.0
     assert np.isnan(means['none'].value)
     assert means['none'].num_averaged == 0
+
+
+@pytest.mark.parametrize('precisions', [0.5, [[0.5, 1.0], [0.2, 0.3]]])
+def test_precisions_are_one_for_each_class(precisions):
+    with pytest.raises(ValueError, match=r'precisions must have the shape \(classes,\), got'):
+        mean_average_precision_of_groups(precisions, {'all': [0]})
+
+
+def test_a_name_of_two_classes_is_refused():
+    assert checked_groups({'rare': ['cat', 1]}, 3, ['dog', 'dog', 'cat']) == {'rare': (2, 1)}
+    with pytest.raises(ValueError, match=r"groups\['rare'\] must name one class by 'dog', got several"):
+        checked_groups({'rare': ['dog']}, 3, ['dog', 'dog', 'cat'])
 
 
 @pytest.mark.parametrize('content', [VOC_LT, {'class_frequencies': VOC_LT}, {'class_freq': VOC_LT, 'ids': []}])

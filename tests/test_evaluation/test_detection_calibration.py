@@ -107,6 +107,12 @@ def test_order_of_the_input_changes_nothing():
         assert sorted(zip(shuffled.scores.tolist(), matched, strict=True)) == expected
 
 
+@pytest.mark.parametrize('min_score', [-0.1, 1.5, float('nan')])
+def test_scores_to_leave_out_are_probabilities(min_score):
+    with pytest.raises(ValueError, match=r'min_score must lie in \[0, 1\], got'):
+        match_images([], min_score=min_score)
+
+
 def random_image(rng, num_detections=25, num_objects=9, tied=False):
     """Detections around objects of three classes, some of them crowds."""
     corners = rng.uniform(0, 60, (num_objects, 2))

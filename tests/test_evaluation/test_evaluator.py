@@ -21,7 +21,8 @@ from mmml_losses.evaluation import (
     SavePredictions,
     load_predictions,
 )
-from mmml_losses.evaluation.metrics import base, columns
+from mmml_losses.evaluation.metrics import base, columns, gathering
+from mmml_losses.evaluation.metrics import evaluator as evaluator_module
 from mmml_losses.evaluation.metrics.evaluator import details_of
 from mmml_losses.evaluation.metrics.gathering import RowStore, gather_rows
 
@@ -45,8 +46,8 @@ class Spy(PredictionMetric):
         return {} if self.seen is None else {'names': list(self.seen.class_names)}
 
 
-class SpyOnIndices(Spy):
-    columns = ('scores', 'labels', 'sample_idx')
+class SpyOnPaths(Spy):
+    columns = ('scores', 'labels', 'image_paths')
 
 
 class OwnWay(Spy):
@@ -108,15 +109,16 @@ def test_a_misspelt_name_is_answered_with_near_ones():
 
 def test_batches_are_read_and_gathered_once_whatever_the_number_of_metrics(samples, monkeypatch):
     calls = []
-    for name in ('scores', 'labels', 'sample_idx'):
+    names = ['scores', 'labels', 'image_paths', 'sample_idx']
+    for name in names:
         read = columns.COLUMNS[name].read
         spy = columns.COLUMNS[name]._replace(read=lambda batch, name=name, read=read: calls.append(name) or read(batch))
         monkeypatch.setitem(columns.COLUMNS, name, spy)
-    gather = columns.gather_rows
-    monkeypatch.setattr(columns, 'gather_rows', lambda *args: calls.append('gather') or gather(*args))
-    metrics = [Spy('a'), SpyOnIndices('b'), Spy('c')]
+    gather = gathering.gather_rows
+    monkeypatch.setattr(gathering, 'gather_rows', lambda *args: calls.append('gather') or gather(*args))
+    metrics = [Spy('a'), SpyOnPaths('b'), Spy('c')]
     run(MultiLabelEvaluator(metrics), samples, batch_size=10)
-    assert sorted(calls) == sorted(['scores', 'labels', 'sample_idx'] * 3 + ['gather'] * 3)
+    assert sorted(calls) == sorted(names * 3 + ['gather'] * 4)
     assert metrics[0].seen is metrics[1].seen is metrics[2].seen
 
 
@@ -137,13 +139,13 @@ def test_appended_metrics_are_fed_and_know_the_classes(samples, tmp_path):
     assert 'multi-label/AP/cat' in evaluator.evaluate(NUM_SAMPLES)
     assert load_predictions(tmp_path / 'predictions.npz').class_names == CLASSES
     evaluator.process(samples[:4])
-    evaluator.metrics.append(SpyOnIndices('b'))
+    evaluator.metrics.append(SpyOnPaths('b'))
     evaluator.metrics[1:3] = []
     assert 'multi-label/b' in evaluator.evaluate(4)  # the column was there for SavePredictions
     evaluator = MultiLabelEvaluator([Spy('a')])
     evaluator.process(samples[:4])
-    evaluator.metrics.append(SpyOnIndices('b'))
-    with pytest.raises(RuntimeError, match='got one that needs sample_idx after 4 samples'):
+    evaluator.metrics.append(SpyOnPaths('b'))
+    with pytest.raises(RuntimeError, match='got one that needs image_paths after 4 samples'):
         evaluator.process(samples[4:])
 
 
@@ -248,3 +250,18 @@ def test_memory_stays_near_five_bytes_for_each_pair():
     assert done.returncode == 0, done.stderr
     # Five, and a block of 40 MiB beside 200 MB; batches and their join at once would be ten, three metrics fifteen.
     assert 4.5 < float(done.stdout) < 6.5
+
+
+def test_who_stops_a_metric_sees_the_figures_of_those_before(samples, monkeypatch):
+    said = []
+    monkeypatch.setattr(evaluator_module, 'print_log', lambda message, **kwargs: said.append(message))
+
+    def stop(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CalibrationError, 'compute_metrics', stop)
+    evaluator = MultiLabelEvaluator([MultiLabelAP(), CalibrationError()])
+    evaluator.process(samples)
+    with pytest.raises(KeyboardInterrupt):
+        evaluator.evaluate(len(samples))
+    assert said[-1].startswith('stopped; measured so far: multi-label/mAP@class: ')

@@ -7,7 +7,12 @@ from mmengine.structures import BaseDataElement
 
 from mmml_losses.evaluation import (
     CalibrationError,
+    DetectionCalibrationError,
+    MissingLabelRecovery,
     MultiLabelAP,
+    MultiLabelEvaluator,
+    MultiLabelF1,
+    QueryRetrieval,
     SavePredictions,
     average_precision,
     calibration_errors,
@@ -15,7 +20,7 @@ from mmml_losses.evaluation import (
     mean_average_precision,
     reliability_bins,
 )
-from mmml_losses.evaluation.metrics import base
+from mmml_losses.evaluation.metrics import base, gathering
 
 NUM_SAMPLES, NUM_CLASSES = 23, 5
 
@@ -99,6 +104,79 @@ def test_samples_beyond_the_dataset_are_dropped(case):
     assert padded == evaluate([MultiLabelAP()], scores, labels)
 
 
+@pytest.mark.parametrize('block_bytes', [100, 1 << 20])
+def test_samples_in_any_order_go_to_their_places_once(case, monkeypatch, tmp_path, block_bytes):
+    monkeypatch.setattr(gathering, 'BLOCK_BYTES', block_bytes)
+    monkeypatch.setattr(gathering, 'EXCHANGE_BYTES', 64)
+    scores, labels = case
+    order = torch.randperm(NUM_SAMPLES).repeat(2)[: NUM_SAMPLES + 5].tolist()
+    order = order[-5:-2] + order  # repeats come before some that are seen once
+    samples = data_samples(*case)
+    evaluator = Evaluator([MultiLabelAP(), SavePredictions(tmp_path / 'predictions.npz')])
+    for start in range(0, len(order), 4):
+        evaluator.process([samples[index] for index in order[start : start + 4]])
+    assert evaluator.evaluate(NUM_SAMPLES) == evaluate([MultiLabelAP()], scores, labels)
+    saved = load_predictions(tmp_path / 'predictions.npz')
+    np.testing.assert_array_equal(saved.scores, scores)
+    np.testing.assert_array_equal(saved.labels, labels)
+    assert saved.image_paths == tuple(f'images/{index}.jpg' for index in range(NUM_SAMPLES))
+    assert saved.sample_idx.tolist() == list(range(NUM_SAMPLES))
+
+
+def test_images_of_detections_count_once_too():
+    boxes = torch.tensor([[0.0, 0.0, 1.0, 1.0]])
+    samples = [
+        {
+            'sample_idx': index,
+            'pred_instances': {'bboxes': boxes, 'scores': torch.tensor([score]), 'labels': torch.tensor([0])},
+            'gt_instances': {'bboxes': boxes, 'labels': torch.tensor([index % 2])},
+        }
+        for index, score in enumerate((0.2, 0.5, 0.9))
+    ]
+    whole, repeating = DetectionCalibrationError(), DetectionCalibrationError()
+    whole.process(None, samples)
+    repeating.process(None, [samples[index] for index in (1, 1, 0, 2)])
+    assert repeating.evaluate(3) == whole.evaluate(3)
+    assert repeating.details() == whole.details()
+
+
+@pytest.mark.parametrize(
+    ('indices', 'size', 'places', 'is_told'),
+    [
+        ([], 3, None, False),
+        ([0, 1, 2, 0], 3, None, False),  # in place already
+        ([2, 0, 2, 1], 3, [2, 0, 3, 1], False),
+        ([1, 0], 3, None, False),  # the evaluation is of less than the dataset, which is told elsewhere
+        ([0, -1, 2, 1], 3, None, False),
+        ([0, 3, 2, 1], 3, None, False),
+        ([0, 1, 2, 0, 1, 0], 5, None, False),  # two datasets in one, and the first again
+        ([0, 2, 2, 0], 3, None, True),
+        ([1, 1, 0, 0], 4, None, True),
+    ],
+)
+def test_places_are_those_of_indices_that_cover_the_dataset(monkeypatch, indices, size, places, is_told):
+    messages = []
+    monkeypatch.setattr(gathering, 'print_log', lambda message, **kwargs: messages.append(message))
+    found = gathering.places_of(torch.tensor(indices, dtype=torch.int64), size)
+    assert (None if found is None else found.tolist()) == places
+    assert len(messages) == is_told
+    if is_told:
+        named, samples = len(set(indices)), len(indices)
+        assert f'sample_idx of {samples} samples names {named} of {size}, some of them twice' in messages[0]
+
+
+def test_indices_of_joined_datasets_drop_nothing(case, tmp_path):
+    samples = data_samples(*case)
+    for index, sample in enumerate(samples):
+        sample.set_metainfo({'sample_idx': index % 20})
+    evaluator = Evaluator([SavePredictions(tmp_path / 'predictions.npz')])
+    evaluator.process([*samples, samples[0]])
+    evaluator.evaluate(NUM_SAMPLES)
+    saved = load_predictions(tmp_path / 'predictions.npz')
+    np.testing.assert_array_equal(saved.scores, case[0])
+    assert saved.sample_idx.tolist() == [*range(20), *range(3)]
+
+
 def test_second_evaluation_starts_afresh(case):
     metric = MultiLabelAP()
     first = evaluate([metric], *case)
@@ -113,10 +191,10 @@ def test_half_precision_scores_are_taken(case):
         assert metrics['multi-label/mAP@class'] == pytest.approx(expected)
 
 
-def test_five_bytes_are_kept_for_each_pair(case):
+def test_five_bytes_are_kept_for_each_pair_and_an_index_for_each_sample(case):
     metric = MultiLabelAP()
     metric.process(None, [sample.to_dict() for sample in data_samples(*case)])
-    assert metric._collected.nbytes == NUM_SAMPLES * NUM_CLASSES * 5
+    assert metric._collected.nbytes == NUM_SAMPLES * (NUM_CLASSES * 5 + 8)
     metric.evaluate(NUM_SAMPLES)
     assert metric._collected.nbytes == 0
 
@@ -180,6 +258,26 @@ def test_no_samples_give_nan_and_not_a_crash():
     assert np.isnan(list(metrics.values())).all()
 
 
+@pytest.mark.parametrize('evaluator', [Evaluator, MultiLabelEvaluator])
+def test_no_samples_of_named_classes_give_a_defined_answer(evaluator, tmp_path):
+    metrics = [
+        MultiLabelAP(items=['mAP@class', 'mAP@sample', 'mAP@groups', 'AP@micro', 'AP'], class_frequencies=[200, 30, 5]),
+        CalibrationError(items=['ACE', 'NLL', 'slope'], per=['pooled', 'class', 'each'], num_resamples=3),
+        QueryRetrieval(max_conditions=2),
+        MissingLabelRecovery(),
+        SavePredictions(tmp_path / 'predictions.npz'),
+    ]
+    consumer = evaluator(metrics)
+    consumer.dataset_meta = {'classes': ('cat', 'dog', 'bird')}
+    found = consumer.evaluate(0)
+    assert {'multi-label/AP/bird', 'multi-label/NLL/cat', 'multi-label/retrieval_mAP', 'missing-label/PPV'} <= {*found}
+    assert np.isnan(list(found.values())).all()
+    assert load_predictions(tmp_path / 'predictions.npz').scores.shape == (0, 3)
+    consumer = evaluator([MultiLabelF1(items=['CF1', 'F1'], top_k=2), MultiLabelF1(threshold=[0.5] * 3, prefix='each')])
+    consumer.dataset_meta = {'classes': ('cat', 'dog', 'bird')}
+    assert set(consumer.evaluate(0).values()) == {0}  # nothing by nothing, as F1 counts it
+
+
 @pytest.mark.parametrize(
     ('sample', 'message'),
     [
@@ -187,11 +285,52 @@ def test_no_samples_give_nan_and_not_a_crash():
         ({'gt_score': torch.zeros(3)}, r'gt_score must have the shape of pred_score \(2,\), got \(3,\)'),
         ({'gt_label': torch.tensor([0, 2])}, r'gt_label must be class indices from 0 to 1, got \[0, 2\]'),
         ({}, r"data samples must hold gt_score or gt_label, got \['pred_score'\]"),
+        (
+            {'pred_score': torch.rand(1, 2), 'gt_label': [0]},
+            r'pred_score must have the shape \(classes,\), got \(1, 2\)',
+        ),
+        (
+            {'pred_score': torch.tensor([0.5, torch.nan]), 'gt_label': [0]},
+            'pred_score must not hold NaN, got NaN for class 1 in sample 0 of a batch',
+        ),
     ],
 )
-def test_bad_labels_are_refused_at_once(sample, message):
+def test_bad_samples_are_refused_at_once(sample, message):
     with pytest.raises(ValueError, match=message):
         MultiLabelAP().process(None, [{'pred_score': torch.rand(2), **sample}])
+
+
+@pytest.mark.parametrize('kind', [MultiLabelAP, CalibrationError, MultiLabelF1, QueryRetrieval, MissingLabelRecovery])
+def test_samples_without_a_score_are_refused_by_name(kind):
+    for consumer in (Evaluator([kind()]), MultiLabelEvaluator([kind()])):
+        with pytest.raises(ValueError, match=r"data samples must hold pred_score, got \['gt_label'\]"):
+            consumer.process([{'gt_label': [0]}])
+
+
+@pytest.mark.parametrize('evaluator', [Evaluator, MultiLabelEvaluator])
+def test_another_number_of_classes_is_refused_and_nothing_is_filled_up(evaluator):
+    def samples(*widths):
+        return [{'pred_score': torch.rand(width), 'gt_score': torch.ones(width)} for width in widths]
+
+    message = r'pred_score must have the shape \(2,\), got \(3,\)'
+    with pytest.raises(ValueError, match=message):
+        evaluator([MultiLabelAP()]).process(samples(2, 3))
+    consumer = evaluator([MultiLabelAP()])
+    consumer.process(samples(2, 2))
+    with pytest.raises(ValueError, match=message):
+        consumer.process(samples(3))
+    named = evaluator([MultiLabelAP()])
+    named.dataset_meta = {'classes': ('cat', 'dog')}
+    with pytest.raises(ValueError, match=message):
+        named.process(samples(3))
+
+
+def test_stored_rows_widen_only_where_a_fill_is_given():
+    store = gathering.RowStore(torch.float32, name='pred_score')
+    store.append(torch.rand(2, 2))
+    with pytest.raises(ValueError, match='pred_score must have 2 entries like those before, got 3'):
+        store.append(torch.rand(2, 3))
+    assert len(store) == 2
 
 
 def test_bad_arguments_are_refused():

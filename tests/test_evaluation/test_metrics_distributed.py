@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import mmengine.dist
 import mmengine.evaluator.metric
@@ -27,11 +28,41 @@ from mmml_losses.evaluation.metrics import gathering
 
 NUM_SAMPLES, NUM_CLASSES, WORLD_SIZE = 23, 5, 2
 
-# Name, number of samples, whether the sampler evens out the ranks, bytes in one exchange.
-SCENARIOS = [('padded', NUM_SAMPLES, True, 1 << 22), ('ragged', NUM_SAMPLES, False, 64), ('empty rank', 1, False, 64)]
+
+class Scenario(NamedTuple):
+    """How the first ``size`` samples are dealt: indices for each rank, or those of MMEngine's sampler."""
+
+    size: int
+    dealt: list[list[int]] | None = None
+    round_up: bool = False
+    exchange_bytes: int = 64
+    has_index: bool = True
+
+    def indices(self, rank):
+        if self.dealt is not None:
+            return self.dealt[rank]
+        return list(DefaultSampler(range(self.size), shuffle=False, seed=0, round_up=self.round_up))
 
 
-def all_samples():
+EVERY = list(range(NUM_SAMPLES))
+ALL_ON_THE_LAST, ONE_ON_THE_FIRST = [[], EVERY], [[0], EVERY[1:]]
+SCENARIOS = {
+    'padded': Scenario(NUM_SAMPLES, round_up=True, exchange_bytes=1 << 22),
+    'ragged': Scenario(NUM_SAMPLES),
+    'empty rank': Scenario(1),
+    'padded, no index': Scenario(NUM_SAMPLES, round_up=True, has_index=False),
+    'all on the last rank': Scenario(NUM_SAMPLES, ALL_ON_THE_LAST),
+    'all on the last rank, no index': Scenario(NUM_SAMPLES, ALL_ON_THE_LAST, has_index=False),
+    'one on the first rank': Scenario(NUM_SAMPLES, ONE_ON_THE_FIRST),
+    'one on the first rank, no index': Scenario(NUM_SAMPLES, ONE_ON_THE_FIRST, has_index=False),
+    # As mmpretrain's SequentialSampler(subsample_type='sequential') deals them, and with the surplus on the first rank,
+    # where taking turns would count a sample twice and another one not at all.
+    'sequential': Scenario(NUM_SAMPLES, [EVERY[:12], [*EVERY[12:], 0]]),
+    'sequential, from the end': Scenario(NUM_SAMPLES, [[*EVERY[12:], 0], EVERY[:12]]),
+}
+
+
+def all_samples(has_index=True):
     generator = torch.manual_seed(0)
     scores = torch.rand(NUM_SAMPLES, NUM_CLASSES, generator=generator)
     labels = torch.randint(-1, 2, scores.shape, generator=generator)
@@ -42,7 +73,7 @@ def all_samples():
             'pred_score': score,
             'gt_score': label,
             'true_label': true[index].numpy(),
-            'sample_idx': index,
+            **({'sample_idx': index} if has_index else {}),
             'img_path': f'größer/{"x" * (index % 5)}{index}.jpg',
         }
         for index, (score, label) in enumerate(zip(scores, labels, strict=True))
@@ -58,26 +89,33 @@ def some_metrics(out_file):
     ]
 
 
-def run_metrics(size, round_up, out_file):
-    """Feed each metric the samples that MMEngine's sampler deals to this rank."""
-    samples = all_samples()
-    indices = list(DefaultSampler(range(size), shuffle=False, seed=0, round_up=round_up))
+def run_metrics(scenario, rank, out_file):
+    """Feed each metric the samples that are dealt to this rank."""
+    samples, indices = all_samples(scenario.has_index), scenario.indices(rank)
     results = {}
     for metric in some_metrics(out_file):
         for start in range(0, len(indices), 4):
             metric.process(None, [samples[index] for index in indices[start : start + 4]])
-        results.update(metric.evaluate(size))
+        results.update(metric.evaluate(scenario.size))
     return results
 
 
-def run_together(size, round_up, out_file):
+def run_together(scenario, rank, out_file):
     """Feed an evaluator with all metrics the same samples."""
-    samples = all_samples()
-    indices = list(DefaultSampler(range(size), shuffle=False, seed=0, round_up=round_up))
+    samples, indices = all_samples(scenario.has_index), scenario.indices(rank)
     evaluator = MultiLabelEvaluator(some_metrics(out_file))
     for start in range(0, len(indices), 4):
         evaluator.process([samples[index] for index in indices[start : start + 4]])
-    return evaluator.evaluate(size)
+    return evaluator.evaluate(scenario.size)
+
+
+def refusal_of_widths(rank):
+    """What is said of a model that has another number of classes on another rank."""
+    metric = MultiLabelAP()
+    metric.process(None, [{'pred_score': torch.rand(2 + rank), 'gt_label': [0]}])
+    with pytest.raises(ValueError, match='pred_score') as refused:
+        metric.evaluate(WORLD_SIZE)
+    return str(refused.value)
 
 
 class Count(PredictionMetric):
@@ -122,11 +160,12 @@ def worker(rank, folder):
     # A file instead of a port: nothing else can take it.
     torch.distributed.init_process_group('gloo', f'file://{folder}/store', rank=rank, world_size=WORLD_SIZE)
     results = {}
-    for name, size, round_up, exchange_bytes in SCENARIOS:
-        gathering.EXCHANGE_BYTES = exchange_bytes
-        results[name] = run_metrics(size, round_up, folder / f'{name}.npz')
-        results[f'{name} together'] = run_together(size, round_up, folder / f'{name} together.npz')
+    for name, scenario in SCENARIOS.items():
+        gathering.EXCHANGE_BYTES = scenario.exchange_bytes
+        results[name] = run_metrics(scenario, rank, folder / f'{name}.npz')
+        results[f'{name} together'] = run_together(scenario, rank, folder / f'{name} together.npz')
     gathering.EXCHANGE_BYTES = 1 << 22
+    results['widths'] = refusal_of_widths(rank)
     if sys.platform.startswith('linux'):
         results['bytes per pair'] = bytes_per_pair()
     (folder / f'rank{rank}.json').write_text(json.dumps(results))
@@ -140,13 +179,19 @@ def distributed(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(('name', 'size'), [scenario[:2] for scenario in SCENARIOS])
-def test_two_processes_equal_one(distributed, tmp_path, name, size):
-    expected = run_metrics(size, True, tmp_path / 'single.npz')
+@pytest.mark.parametrize('name', SCENARIOS)
+def test_two_processes_equal_one(distributed, tmp_path, name):
+    expected = run_metrics(Scenario(SCENARIOS[name].size), 0, tmp_path / 'single.npz')
     for rank in range(WORLD_SIZE):
         results = json.loads((distributed / f'rank{rank}.json').read_text())
         np.testing.assert_equal(results[name], expected)
         np.testing.assert_equal(results[f'{name} together'], expected)
+
+
+def test_ranks_with_different_numbers_of_classes_are_refused_on_all_of_them(distributed):
+    for rank in range(WORLD_SIZE):
+        message = json.loads((distributed / f'rank{rank}.json').read_text())['widths']
+        assert message == 'pred_score must have equally many entries on all processes, got [2, 3]'
 
 
 @pytest.mark.skipif(not sys.platform.startswith('linux'), reason='reads the peak of memory from /proc')
@@ -160,15 +205,15 @@ def test_memory_of_the_main_process_stays_near_five_bytes_for_each_pair(distribu
 
 
 @pytest.mark.parametrize('kind', ['', ' together'])
-@pytest.mark.parametrize(('name', 'size'), [scenario[:2] for scenario in SCENARIOS])
-def test_saved_predictions_are_in_the_order_of_the_dataset(distributed, name, size, kind):
+@pytest.mark.parametrize('name', SCENARIOS)
+def test_saved_predictions_are_in_the_order_of_the_dataset(distributed, name, kind):
     saved = load_predictions(distributed / f'{name}{kind}.npz')
-    samples = all_samples()[:size]
+    samples = all_samples(SCENARIOS[name].has_index)[: SCENARIOS[name].size]
     np.testing.assert_array_equal(saved.scores, torch.stack([sample['pred_score'] for sample in samples]))
     np.testing.assert_array_equal(saved.labels, torch.stack([sample['gt_score'] for sample in samples]))
     np.testing.assert_array_equal(saved.true_labels, [sample['true_label'] for sample in samples])
     assert saved.image_paths == tuple(sample['img_path'] for sample in samples)
-    assert saved.sample_idx.tolist() == list(range(size))
+    assert saved.sample_idx.tolist() == [sample.get('sample_idx', -1) for sample in samples]
 
 
 def test_texts_survive_as_tensors():

@@ -1,7 +1,10 @@
 import itertools
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter
 from math import comb, sqrt
 from pathlib import Path
@@ -258,6 +261,24 @@ def test_sample_estimates_the_mean_without_bias_and_knows_its_error(large_case):
         assert 0.4 < np.mean(np.square(standardised)) < 1.8
 
 
+@pytest.mark.parametrize('sample_size', [700, 2_000, 20_000])
+def test_no_query_is_evaluated_more_often_than_it_exists(large_case, sample_size):
+    """A stratum whose share is as large as itself is listed, and what that saves goes to the others."""
+    exact = query_retrieval(*large_case, 3)
+    sample = query_retrieval(*large_case, 3, budget=0, sample_size=sample_size)
+    listed = []
+    for counts, mean in sample.by_counts.items():
+        assert mean.num_evaluated <= exact.by_counts[counts].num_queries
+        if mean.half_width == 0:
+            listed.append(counts)
+            assert mean == pytest.approx(exact.by_counts[counts])
+    # Each as large as the threshold below which strata are listed from the start would not be.
+    assert [counts for counts in listed if count_queries(12, 3)[counts] > sample_size // 12] or sample_size > 2_000
+    assert sample.overall.value == pytest.approx(exact.overall.value, abs=2 * sample.overall.half_width + 1e-12)
+    if sample_size == 20_000:
+        assert sample.overall == pytest.approx(exact.overall)
+
+
 def test_sample_is_the_same_for_the_same_seed(large_case, use_numba):
     options = {'budget': 0, 'sample_size': 700, 'use_numba': use_numba}
     first = query_retrieval(*large_case, 3, **options, num_workers=1)
@@ -328,6 +349,79 @@ def test_interrupted_evaluation_goes_on_where_it_stopped(method, options, num_wo
     assert not path.exists()
 
 
+@pytest.mark.skipif(not hasattr(signal, 'pthread_kill'), reason='no signals to threads')
+@pytest.mark.parametrize(
+    ('method', 'options'),
+    [('evaluate_subtrees', {}), ('evaluate_queries', {'budget': 0, 'sample_size': 600})],
+)
+def test_every_interrupted_run_gets_further(method, options, monkeypatch, tmp_path):
+    """Ctrl-C comes while each run waits for its first batch: the batches that have started still count."""
+    monkeypatch.setattr(evaluations, 'MAX_BATCH_QUERIES', 40)
+    scores, labels = make_case('random', num_classes=7)
+    options = {**options, 'max_conditions': 3, 'num_workers': 2, 'checkpoint_file': tmp_path / 'checkpoint.npz'}
+    evaluate = getattr(Engine, method)
+    calls = []
+
+    def counted(engine, batch):
+        calls.append(batch)
+        return evaluate(engine, batch)
+
+    monkeypatch.setattr(Engine, method, counted)
+    expected, num_batches = query_retrieval(scores, labels, **options), len(calls)
+
+    def interrupting(engine, batch):
+        is_first = not started
+        started.append(batch)
+        if is_first:
+            time.sleep(0.02)  # until the main thread waits for it
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            time.sleep(0.02)
+        return counted(engine, batch)
+
+    monkeypatch.setattr(Engine, method, interrupting)
+    calls.clear()
+    for _ in range(num_batches):
+        started, num_before = [], len(calls)
+        try:
+            result = query_retrieval(scores, labels, **options)
+        except RetrievalInterrupted as error:
+            partial = error.result
+        else:
+            break
+        assert len(calls) > num_before
+        assert partial.overall.num_evaluated > 0
+    assert result == expected
+    assert len(calls) == num_batches
+
+
+def test_interrupt_before_the_draws_are_made_again(monkeypatch, tmp_path):
+    """A resumed sample has results before it knows again which queries they belong to."""
+    monkeypatch.setattr(evaluations, 'MAX_BATCH_QUERIES', 20)
+    scores, labels = make_case('random', num_classes=8)
+    options = {'budget': 0, 'sample_size': 600, 'num_workers': 1, 'checkpoint_file': tmp_path / 'checkpoint.npz'}
+    whole = Stopper(monkeypatch, 'evaluate_queries', at=None)
+    expected = query_retrieval(scores, labels, **options)
+    Stopper(monkeypatch, 'evaluate_queries', at=whole.calls - 1)
+    with pytest.raises(RetrievalInterrupted):
+        query_retrieval(scores, labels, **options)
+    draw, drawn = StratumSampler.draw, Counter()
+
+    def stop_amid_the_main_sample(sampler, *args):
+        drawn[sampler] += 1
+        if list(drawn.values()).count(2) == 2:
+            raise KeyboardInterrupt
+        return draw(sampler, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StratumSampler, 'draw', stop_amid_the_main_sample)
+        with pytest.raises(RetrievalInterrupted) as stopped:
+            query_retrieval(scores, labels, **options)
+    pilot = stopped.value.result.overall
+    assert abs(pilot.value - expected.overall.value) < 3 * pilot.half_width
+    assert pilot.num_evaluated < expected.overall.num_evaluated
+    assert query_retrieval(scores, labels, **options) == expected
+
+
 def test_sample_that_stops_at_once_has_nothing_to_say(monkeypatch):
     Stopper(monkeypatch, 'evaluate_queries', at=1)
     scores, labels = make_case('random')
@@ -362,8 +456,16 @@ def test_foreign_checkpoints_are_refused(monkeypatch, tmp_path):
         query_retrieval(scores, labels, 2, checkpoint_file=path)
     with pytest.raises(ValueError, match=message):
         query_retrieval(scores, 1 - labels, 3, checkpoint_file=path)
+    message = re.escape(f"checkpoint_file must be a checkpoint, got '{path}'")
     path.write_text('something else')
-    with pytest.raises(ValueError, match=re.escape(f"checkpoint_file must be a checkpoint, got '{path}'")):
+    with pytest.raises(ValueError, match=message):
+        query_retrieval(scores, labels, 3, checkpoint_file=path)
+    with open(path, 'wb') as file:
+        np.save(file, scores)
+    with pytest.raises(ValueError, match=f'{message}: it holds a single array'):
+        query_retrieval(scores, labels, 3, checkpoint_file=path)
+    np.savez(path, format=np.array(batches.FORMAT), digest=np.array(''), other=scores)
+    with pytest.raises(ValueError, match=message):
         query_retrieval(scores, labels, 3, checkpoint_file=path)
 
 
@@ -373,7 +475,12 @@ def test_number_of_queries_is_told_before_the_work_starts(monkeypatch):
     method = Engine.evaluate_subtrees
     monkeypatch.setattr(Engine, 'evaluate_subtrees', lambda *args: lines.append('work') or method(*args))
     query_retrieval(scores, labels, 2, log=lines.append, num_workers=1)
-    assert lines == ['12 queries over 60 images, by (positives, negatives) (1, 0): 3, (1, 1): 6, (2, 0): 3', 'work']
+    assert lines == [
+        '12 queries over 60 images, by (positives, negatives) (1, 0): 3, (1, 1): 6, (2, 0): 3',
+        '12 of them ask for classes that occur together and are evaluated',
+        'work',
+        '0 queries have no relevant image and are left out',
+    ]
     lines.clear()
     query_retrieval(scores, labels, 2, budget=11, sample_size=120, log=lines.append)
     assert lines[1] == 'they are more than the budget, so a stratified sample of about 120 is evaluated'
@@ -389,7 +496,7 @@ def test_progress_is_shown_and_silence_is_kept(monkeypatch, capfd):
     monkeypatch.setattr(batches, 'SECONDS_BETWEEN_LINES', 0.0)
     lines = []
     query_retrieval(scores, labels, log=lines.append)
-    assert re.fullmatch('16 of 16 queries done in 0 s', lines[-1])
+    assert re.fullmatch('16 of 16 queries done in 0 s', lines[-2])
 
 
 @pytest.mark.parametrize(
@@ -402,6 +509,11 @@ def test_progress_is_shown_and_silence_is_kept(monkeypatch, capfd):
         ({'labels': [[1]]}, r'labels must have the shape of probabilities \(1, 2\), got \(1, 1\)'),
         ({'labels': [[1, 2]]}, 'labels must be 1'),
         ({'max_conditions': 0}, 'max_conditions must be at least 1, got 0'),
+        ({'max_conditions': 2.5}, 'max_conditions must be a whole number, got 2.5'),
+        ({'max_conditions': '3'}, "max_conditions must be a whole number, got '3'"),
+        ({'min_positives': 1.5}, 'min_positives must be a whole number, got 1.5'),
+        ({'sample_size': 1e5}, 'sample_size must be a whole number, got 100000.0'),
+        ({'num_workers': 1.5}, 'num_workers must be a whole number, got 1.5'),
         ({'min_positives': 0}, r'min_positives must be from 1 to max_conditions \(5\), got 0'),
         ({'min_positives': 6}, r'min_positives must be from 1 to max_conditions \(5\), got 6'),
         ({'budget': -1}, 'budget must be at least 0, got -1'),

@@ -75,6 +75,7 @@ def test_number_of_queries_is_logged_first_and_those_left_out_last(case, message
     evaluate(QueryRetrieval(max_conditions=1), scores, labels)
     assert messages == [
         'QueryRetrieval: 5 queries over 40 images, by (positives, negatives) (1, 0): 5',
+        'QueryRetrieval: 4 of them ask for classes that occur together and are evaluated',
         'QueryRetrieval: 1 queries have no relevant image and are left out',
     ]
 
@@ -86,7 +87,8 @@ def test_result_stays_for_plots_and_files(case):
     evaluate(metric, *case)
     assert metric.result == query_retrieval(*case, 2)
     details = json.loads(json.dumps(metric.details()))
-    assert details['overall'] == metric.result.overall._asdict()
+    assert details['overall']['value'] == 100 * metric.result.overall.value
+    assert details['overall']['num_queries'] == metric.result.overall.num_queries
     assert details['by_conditions']['2']['num_queries'] == metric.result.by_conditions[2].num_queries
     assert set(details['by_counts']) == {'1P0N', '1P1N', '2P0N'}
     assert details['exhaustive'] is True
@@ -113,6 +115,19 @@ def test_interruption_keeps_the_finished_part(case, messages, monkeypatch, tmp_p
 
 def test_no_samples_give_nan_and_not_a_crash():
     assert np.isnan(list(QueryRetrieval().evaluate(0).values())).all()
+
+
+def test_means_without_a_query_are_null_in_the_details(case):
+    metric = QueryRetrieval(max_conditions=1)
+    evaluate(metric, case[0], torch.zeros_like(case[1]))
+    assert np.isnan(metric.result.overall.value)
+    assert json.loads(json.dumps(metric.details(), allow_nan=False))['overall']['value'] is None
+
+
+def test_raw_scores_are_refused_with_the_first_batch():
+    message = r'pred_score must hold probabilities in \[0, 1\] for QueryRetrieval, got -3'
+    with pytest.raises(ValueError, match=message):
+        QueryRetrieval().process(None, [{'pred_score': torch.tensor([5.0, -3.0]), 'gt_label': [0]}])
 
 
 def test_bad_arguments_are_refused_before_the_evaluation():

@@ -142,6 +142,22 @@ def test_without_numba_large_matrices_take_the_plain_path(monkeypatch):
     np.testing.assert_allclose(micro_average_precision(scores, labels), pooled_reference(scores, labels), rtol=1e-12)
 
 
+def test_broken_numba_costs_time_and_a_warning(monkeypatch):
+    pytest.importorskip('numba')
+    monkeypatch.setattr(positive_ranks, 'LARGE', 0)
+    monkeypatch.setitem(sys.modules, 'mmml_losses.evaluation.compiled_ranks', None)
+    monkeypatch.delattr(evaluation, 'compiled_ranks', raising=False)
+    positive_ranks.load_compiled.cache_clear()
+    scores, labels = random_case()
+    with pytest.warns(UserWarning, match='numba is installed and cannot be imported, so ranking is slower'):
+        precisions = average_precision(scores, labels)
+    np.testing.assert_allclose(precisions, reference(scores, labels), rtol=1e-12)
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')  # one warning is enough
+        np.testing.assert_array_equal(average_precision(scores, labels), precisions)
+    positive_ranks.load_compiled.cache_clear()
+
+
 def test_double_precision_differences_count(path):
     scores = np.array([[0.5], [np.nextafter(0.5, 1)]])
     assert average_precision(scores, [[0], [1]]) == [1.0]

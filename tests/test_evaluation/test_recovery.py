@@ -60,8 +60,6 @@ def test_fractions_follow_from_the_counts(case):
     total = {name: values.sum() for name, values in counts.items()}
     assert found.precision == total['recovered'] / total['corrected']
     assert found.recall == total['recovered'] / total['hidden']
-    assert found.rejected_precision == total['rejected_hidden'] / total['rejected']
-    assert found.rejected_recall == total['rejected_hidden'] / total['hidden']
     positives, negatives = ((counts['true_' + name], counts['false_' + name]) for name in ('positives', 'negatives'))
     assert found.ppv == pytest.approx(np.mean(positives[0] / (positives[0] + positives[1])))
     assert found.npv == pytest.approx(np.mean(negatives[0] / (negatives[0] + negatives[1])))
@@ -100,7 +98,6 @@ def test_conventions_in_one_row():
     assert (found.precision, found.recall) == (2 / 3, 1 / 2)
     # Of the classes with a positive after the correction three are right; the only negative is wrong.
     assert (found.ppv, found.npv) == (3 / 4, 0)
-    assert (found.num_classes_without_ppv, found.num_classes_without_npv) == (3, 6)
 
 
 def test_soft_labels_are_decided_by_the_threshold():
@@ -113,8 +110,7 @@ def test_soft_labels_are_decided_by_the_threshold():
 def test_nothing_to_count_is_nan():
     labels = np.zeros((0, 3))
     found = label_recovery(labels, labels, labels)
-    values = (found.precision, found.recall, found.rejected_precision, found.rejected_recall, found.ppv, found.npv)
-    assert all(map(math.isnan, values))
+    assert all(map(math.isnan, (found.precision, found.recall, found.ppv, found.npv)))
 
 
 @pytest.mark.parametrize(
@@ -184,3 +180,11 @@ def test_the_metric_asks_for_true_labels(case):
     with pytest.raises(ValueError, match=r'threshold must be in \[0, 1\], got 60'):
         MissingLabelRecovery(threshold=60)
     assert all(map(math.isnan, MissingLabelRecovery().evaluate(0).values()))
+
+
+@pytest.mark.parametrize('fully_labelled', [False, True])
+def test_the_metric_refuses_raw_scores_with_the_first_batch(fully_labelled):
+    samples = samples_of([[5.0, -3.0]], [[0, 1]], np.array([[1, 1]]))
+    message = r'pred_score must hold probabilities in \[0, 1\] for MissingLabelRecovery, got -3'
+    with pytest.raises(ValueError, match=message):
+        MissingLabelRecovery(fully_labelled=fully_labelled).process(None, samples)

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 
 from mmml_losses.evaluation import (
     Predictions,
@@ -58,6 +59,37 @@ def test_query_reads_both_forms(text):
     assert parse_query(parsed.describe(DIGITS), DIGITS) == parsed
 
 
+def test_names_that_differ_in_case_are_told_apart():
+    names = ['a', 'A', 'b']
+    assert parse_query('a, -A', names) == Query((0,), (1,))
+    assert parse_query('B', names) == Query((2,))
+    assert query('a', [[0.1, 0.9, 0.5], [0.9, 0.1, 0.5]], names).indices.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ('text', 'names', 'message'),
+    [
+        ('AB', ['ab', 'aB'], r"query 'AB' must name one class by 'AB', got several: 0 \('ab'\) or 1 \('aB'\)"),
+        ('cat, -dog', ['dog', 'cat', 'dog'], r"by 'dog', got several: 0 \('dog'\) or 2 \('dog'\)"),
+    ],
+)
+def test_a_name_of_two_classes_is_refused(text, names, message):
+    with pytest.raises(ValueError, match=message):
+        parse_query(text, names)
+
+
+def test_names_may_hold_separators():
+    names = ['salt, pepper', 'cat', 'rock and roll, live', 'not safe', 'and']
+    assert parse_query('Salt, Pepper', names) == Query((0,))
+    assert parse_query('-salt, pepper', names) == Query((), (0,))
+    assert parse_query('cat, salt, pepper, not rock and roll, live', names) == Query((1, 0), (2,))
+    assert parse_query('not safe and and', names) == Query((3, 4))
+    conditions = Query((0, 1), (2, 3))
+    assert parse_query(conditions.describe(names), names) == conditions
+    with pytest.raises(ValueError, match=r"names the unknown class 'salt': did you mean .*'salt, pepper'"):
+        parse_query('salt, cat', names)
+
+
 def test_query_finds_names_of_several_words_in_any_case():
     assert parse_query('Hot Dog, black and white, not CAT', ANIMALS) == Query((2, 3), (0,))
     assert parse_query('-1', ['-1', '1']) == Query((0,))
@@ -84,12 +116,33 @@ def test_query_errors_help(text, message):
         ([3], [], 'positives must be class indices from 0 to 2, got 3'),
         ([0], [-1], 'negatives must be class indices from 0 to 2, got -1'),
         ([], [], 'must name at least one class'),
+        (np.array([], dtype=int), [], 'must name at least one class'),
         ([1], [1], r'must not share classes, got \[1\] in both'),
+        (1, [], 'positives must be a list of class indices, got 1'),
+        ([0], '1', "negatives must be a list of class indices, got '1'"),
+        ([0.0], [], r'positives must be a list of class indices, got \[0.0\]'),
+        (np.array([0.5]), [], 'positives must be a list of class indices, got array'),
+        (np.array([[0, 1]]), [], 'positives must be a list of class indices, got array'),
+        (np.array(1), [], 'positives must be a list of class indices, got array'),
+        (['cat'], [], r"positives must be a list of class indices, got \['cat'\]"),
+        ([True, False, True], [], 'positives must be a list of class indices, got'),
+        (torch.tensor([True, False]), [], 'positives must be a list of class indices, got'),
     ],
 )
-def test_bad_conditions_are_refused(positives, negatives, message):
+@pytest.mark.parametrize('function', [retrieval_scores, rank_images, relevant_images])
+def test_bad_conditions_are_refused(function, positives, negatives, message):
     with pytest.raises(ValueError, match=message):
-        retrieval_scores(np.full((2, 3), 0.5), positives, negatives)
+        function(np.ones((2, 3)), positives, negatives)
+
+
+@pytest.mark.parametrize('make', [np.array, torch.tensor, set, tuple])
+def test_conditions_come_in_any_collection(make):
+    probabilities, labels = np.random.default_rng(0).random((9, 4)), np.eye(9, 4)
+    positives, negatives = make([0, 2]), make([3])
+    expected = retrieval_scores(probabilities, [0, 2], [3])
+    np.testing.assert_array_equal(retrieval_scores(probabilities, positives, negatives), expected)
+    assert rank_images(probabilities, positives, negatives).tolist() == np.argsort(-expected).tolist()
+    assert relevant_images(labels, make([0]), make([])).tolist() == [True] + 8 * [False]
 
 
 def test_log_odds_score_like_their_probabilities_and_finer():
@@ -130,6 +183,8 @@ def test_bad_searches_are_refused():
         query('dgo', [[0.1, 0.2]], ['cat', 'dog'])
     with pytest.raises(ValueError, match='top must be at least 1, got 0'):
         query('cat', [[0.1, 0.2]], ['cat', 'dog'], top=0)
+    with pytest.raises(ValueError, match=r'top must be a whole number, got 1\.5'):
+        query('cat', [[0.1, 0.2]], ['cat', 'dog'], top=1.5)
     with pytest.raises(ValueError, match="scale must be 'probability' or 'logit', got 'odds'"):
         query('cat', [[0.1, 0.2]], ['cat', 'dog'], scale='odds')
     with pytest.raises(ValueError, match=r'probabilities must lie in \[0, 1\], got 7'):

@@ -90,8 +90,7 @@ class CalibrationError(PredictionMetric):
         self.per = (per,) if isinstance(per, str) else tuple(per)
         if not self.per or any(each not in PER for each in self.per):
             raise ValueError(f'per must be one or several of {PER}, got {per!r}')
-        if num_resamples:
-            check_resampling((), num_resamples, confidence)
+        check_resampling((), num_resamples or 1, confidence, seed)
         if 'pooled' not in self.per and (num_resamples or set(LINE_ITEMS) & set(items)):
             raise ValueError(f"per must hold 'pooled' for slope, intercept and intervals, got {per!r}")
         self.num_bins, self.binning, self.ace, self.items = num_bins, binning, ace, tuple(items)

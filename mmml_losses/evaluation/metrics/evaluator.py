@@ -7,10 +7,12 @@ from typing import Any
 
 from mmengine.dist import is_main_process
 from mmengine.evaluator import BaseMetric, Evaluator
+from mmengine.logging import print_log
 from mmengine.structures import BaseDataElement
 
 from mmml_losses.registry import EVALUATOR
 
+from ..predictions import Predictions
 from .base import PredictionMetric, class_names_of, warn_of_missing_samples
 from .columns import PredictionCollector
 from .gathering import broadcast_json
@@ -94,7 +96,7 @@ class MultiLabelEvaluator(Evaluator):
             for array in (predictions.scores, predictions.labels, predictions.true_labels, predictions.sample_idx):
                 if array is not None:
                     array.setflags(write=False)  # what one metric changed, the next would measure
-            results = [metric.named_metrics(predictions) for metric in sharing]
+            results = _measure_in_turn(sharing, predictions)
         return broadcast_json(results)
 
     def _sharing(self) -> list[PredictionMetric]:
@@ -118,6 +120,20 @@ class MultiLabelEvaluator(Evaluator):
         for metric in self.metrics:
             if metric.dataset_meta is None and self.dataset_meta is not None:
                 metric.dataset_meta = self.dataset_meta
+
+
+def _measure_in_turn(metrics: Sequence[PredictionMetric], predictions: Predictions) -> list[dict[str, float]]:
+    """The figures of each metric; who stops the work gets to see those that are there."""
+    results: list[dict[str, float]] = []
+    try:
+        for metric in metrics:
+            results.append(metric.named_metrics(predictions))
+    except KeyboardInterrupt:
+        found = {name: value for result in results for name, value in result.items()}
+        shown = '  '.join(f'{name}: {value:.4f}' for name, value in found.items())
+        print_log(f'stopped; measured so far: {shown or "nothing"}', logger='current')
+        raise
+    return results
 
 
 def details_of(metrics: Iterable[BaseMetric]) -> dict[str, dict]:

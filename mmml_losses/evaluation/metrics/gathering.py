@@ -109,8 +109,8 @@ class RowStore:
 def gather_samples(stores: Mapping[str, RowStore], size: int) -> dict[str, Tensor] | None:
     """Put each sample of the dataset in its place, on the main process. The stores are empty afterwards.
 
-    Places are those of ``sample_idx`` if these name every sample of the dataset, so that any sampler will do: what came
-    before is dropped. Otherwise they are those of :func:`gather_rows`.
+    Places are those of ``sample_idx`` if these name every sample of the dataset, so that any sampler will do: a
+    sample that has come before is dropped. Otherwise they are those of :func:`gather_rows`.
 
     Args:
         stores: What is known of the samples of this rank; a row for each in every store. ``sample_idx`` (n, 1) holds

@@ -9,7 +9,7 @@ from typing import Any
 from mmml_losses.registry import METRICS
 
 from ..predictions import Predictions
-from ..retrieval import RetrievalInterrupted, RetrievalResult, query_retrieval
+from ..retrieval import RetrievalInterrupted, RetrievalMean, RetrievalResult, query_retrieval
 from ..retrieval.measure import check_settings
 from .base import PredictionMetric, finite_or_none, refuse_raw_scores
 
@@ -86,7 +86,6 @@ class QueryRetrieval(PredictionMetric):
             self.log(str(stopped))
             raise
         overall = self.result.overall
-        self.log(f'{overall.num_skipped:,} queries have no relevant image and are left out')
         means = {}
         if 'overall' in self.items:
             means['retrieval_mAP'] = overall
@@ -103,13 +102,17 @@ class QueryRetrieval(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """Mean, interval and numbers of queries by (positives, negatives), as fractions."""
+        """Mean and half width of its interval, in percent, and numbers of queries, by (positives, negatives)."""
         if self.result is None:
             return {}
         details = {
-            'overall': self.result.overall._asdict(),
-            'by_conditions': {str(length): mean._asdict() for length, mean in self.result.by_conditions.items()},
-            'by_counts': {f'{p}P{n}N': mean._asdict() for (p, n), mean in self.result.by_counts.items()},
+            'overall': _in_percent(self.result.overall),
+            'by_conditions': {str(length): _in_percent(mean) for length, mean in self.result.by_conditions.items()},
+            'by_counts': {f'{p}P{n}N': _in_percent(mean) for (p, n), mean in self.result.by_counts.items()},
             'exhaustive': self.result.exhaustive,
         }
         return finite_or_none(details)
+
+
+def _in_percent(mean: RetrievalMean) -> dict[str, float]:
+    return {**mean._asdict(), 'value': 100 * mean.value, 'half_width': 100 * mean.half_width}

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import time
 import zipfile
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from hashlib import sha256
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,28 +20,47 @@ from ..files import replacing
 Batch = TypeVar('Batch')
 Log = Callable[[str], None]
 
-FORMAT = 'mmml_losses.retrieval_checkpoint/1'
+FORMAT = 'mmml_losses.retrieval_checkpoint/2'
 SECONDS_BETWEEN_SAVES = 30.0
 SECONDS_BETWEEN_LINES = 15.0
 
 
-def in_order(work: Callable[[Batch], np.ndarray], batches: Sequence[Batch], num_workers: int) -> Iterator[np.ndarray]:
-    """Apply ``work`` to each batch on several threads and yield the results in the order of the batches."""
+def in_order(
+    work: Callable[[Batch], np.ndarray], batches: Sequence[Batch], results: list[np.ndarray], num_workers: int
+) -> Iterator[int]:
+    """Apply ``work`` on several threads to the batches that have no result yet, and append theirs in order.
+
+    Args:
+        work: What to do with a batch.
+        batches: All batches.
+        results: Those of the first batches. It is what decides which batch is next, so an interrupt between any two
+            steps neither loses a finished batch nor counts one twice.
+        num_workers: Number of threads.
+
+    Yields:
+        The index of each batch when its result is there.
+    """
+    start = len(results)
     if num_workers == 1:
-        yield from map(work, batches)
+        for index in range(start, len(batches)):
+            results.append(work(batches[index]))
+            yield index
         return
-    remaining = iter(batches)
+    futures: list[Future] = []
     with ThreadPoolExecutor(num_workers) as pool:
-        # Few batches wait at a time: whoever stops the run waits for these alone.
-        waiting = deque(pool.submit(work, batch) for batch in islice(remaining, 2 * num_workers))
         try:
-            while waiting:
-                result = waiting.popleft().result()
-                waiting.extend(pool.submit(work, batch) for batch in islice(remaining, 1))
-                yield result
+            for index in range(start, len(batches)):
+                # Few batches wait at a time: one that has started is finished even if the run is stopped.
+                for batch in batches[start + len(futures) : index + 2 * num_workers]:
+                    futures.append(pool.submit(work, batch))
+                results.append(futures[index - start].result())
+                yield index
         finally:
-            for future in waiting:
-                future.cancel()
+            pool.shutdown(cancel_futures=True)
+            for future in futures[len(results) - start :]:
+                if future.cancelled() or future.exception() is not None:
+                    break
+                results.append(future.result())
 
 
 def digest_of(arrays: Sequence[np.ndarray], settings: Sequence) -> str:
@@ -71,9 +88,12 @@ class Checkpoint:
         if self.path is not None and self.path.exists():
             self._load()
 
-    def add(self, stage: str, result: np.ndarray) -> None:
-        """Note the result of the next batch, and write the file now and then."""
-        self.stages.setdefault(stage, []).append(result)
+    def results(self, stage: str) -> list[np.ndarray]:
+        """Results of the finished batches of a stage, to which those of the next ones are to be appended."""
+        return self.stages.setdefault(stage, [])
+
+    def save_now_and_then(self) -> None:
+        """Write the file if that was not done lately."""
         if time.monotonic() - self._last_save >= SECONDS_BETWEEN_SAVES:
             self.save()
 
@@ -84,6 +104,8 @@ class Checkpoint:
             return
         arrays = {}
         for stage, results in self.stages.items():
+            if not results:
+                continue
             arrays[f'{stage}/results'] = np.concatenate(results)
             arrays[f'{stage}/lengths'] = np.array([len(result) for result in results])
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,19 +120,24 @@ class Checkpoint:
     def _load(self) -> None:
         try:
             with open(self.path, 'rb') as file:
-                arrays = dict(np.load(file, allow_pickle=False))
+                content = np.load(file, allow_pickle=False)
+                if isinstance(content, np.ndarray):
+                    raise ValueError('it holds a single array')
+                arrays = dict(content)
             if arrays.pop('format') != FORMAT:
                 raise ValueError(f"its format is not '{FORMAT}'")
             digest = arrays.pop('digest')
+            stages = {}
+            for stage in {name.split('/')[0] for name in arrays}:
+                ends = np.cumsum(arrays[f'{stage}/lengths'])
+                stages[stage] = np.split(arrays[f'{stage}/results'], ends[:-1])
         except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(f"checkpoint_file must be a checkpoint, got '{self.path}': {error}") from error
         if digest != self.digest:
             raise ValueError(
                 f"checkpoint_file '{self.path}' belongs to other scores, labels or settings: remove it or name another"
             )
-        for stage in {name.split('/')[0] for name in arrays}:
-            ends = np.cumsum(arrays[f'{stage}/lengths'])
-            self.stages[stage] = np.split(arrays[f'{stage}/results'], ends[:-1])
+        self.stages = stages
 
 
 class Progress:
@@ -158,17 +185,19 @@ class Batches:
         self, stage: str, work: Callable[[Batch], np.ndarray], batches: Sequence[Batch], sizes: Sequence[int]
     ) -> None:
         """Run the batches of a stage that are not finished yet; ``sizes`` are their numbers of queries."""
-        num_finished = len(self.checkpoint.stages.get(stage, ()))
+        results = self.checkpoint.results(stage)
+        if results and self.log is not None:
+            self.log(f'going on after {sum(sizes[: len(results)]):,} of {sum(sizes):,} queries')
         progress = Progress(sum(sizes), self.bar, self.log)
         try:
-            progress.update(sum(sizes[:num_finished]))
-            with closing(in_order(work, batches[num_finished:], self.num_workers)) as results:
-                for result, size in zip(results, sizes[num_finished:], strict=True):
-                    self.checkpoint.add(stage, result)
-                    progress.update(size)
+            progress.update(sum(sizes[: len(results)]))
+            with closing(in_order(work, batches, results, self.num_workers)) as finished:
+                for index in finished:
+                    self.checkpoint.save_now_and_then()
+                    progress.update(sizes[index])
         finally:
             progress.close()
 
     def results(self, stage: str) -> list[np.ndarray]:
         """Results of the finished batches of a stage."""
-        return self.checkpoint.stages.get(stage, [])
+        return self.checkpoint.results(stage)

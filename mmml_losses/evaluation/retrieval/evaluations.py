@@ -9,12 +9,12 @@ import numpy as np
 from .batches import Batches
 from .engine import Engine
 from .results import Stratum
-from .sampling import Drawn, StratumSampler, allocate, num_draws_for
+from .sampling import DRAWS_PER_QUERY, Drawn, StratumSampler, allocate, num_draws_for
 from .space import Counts, all_queries, in_batches, subtrees
 
-# Scores in a batch: a fraction of a second of work, so that a run that is stopped loses little.
-BATCH_SCORES = 100_000_000
-MAX_BATCH_QUERIES = 20_000
+# Scores in a batch: a fraction of a second of work, so that a run that is stopped ends soon and loses little.
+BATCH_SCORES = 25_000_000
+MAX_BATCH_QUERIES = 5_000
 # Of a sample, the part that finds out how much the queries of each stratum differ.
 PILOT_SHARE = 0.05
 PILOT_DRAWS = 4096
@@ -35,6 +35,8 @@ class Exhaustive:
         parts = subtrees(table, self.engine.max_conditions, self.min_positives, 2 * batch_queries)
         batches = list(in_batches(parts, table.num_classes, batch_queries))
         sizes = [sum(sum(part.num_queries(table.num_classes)) for part in batch) for batch in batches]
+        if self.batches.log is not None:
+            self.batches.log(f'{sum(sizes):,} of them ask for classes that occur together and are evaluated')
         self.batches.run('all', lambda batch: self.engine.evaluate_subtrees(batch)[None], batches, sizes)
 
     def strata(self, is_complete: bool) -> dict[Counts, Stratum]:
@@ -57,7 +59,11 @@ class Exhaustive:
 
 
 class Sampled:
-    """Evaluates small strata whole, and of each other stratum a sample that a pilot sample has shared out."""
+    """Evaluates small strata whole, and of each other stratum a sample that a pilot sample has shared out.
+
+    Where the share of a stratum would be as large as the stratum itself, it is evaluated whole, too, together with the
+    main sample: no query is worth a second look, and without the draw there is no error.
+    """
 
     def __init__(self, engine: Engine, batches: Batches, space: dict[Counts, int], sample_size: int, seed: int):
         self.engine, self.batches, self.space = engine, batches, space
@@ -66,37 +72,71 @@ class Sampled:
         self.samplers = {
             counts: StratumSampler(counts, size, engine) for counts, size in space.items() if counts not in self.listed
         }
+        self.listed_in_main: list[Counts] = []
         self.draws: dict[str, dict[Counts, Drawn]] = {}
         self.strata_of_rows: dict[str, np.ndarray] = {}
 
     def run(self) -> None:
         """Evaluate what is not finished yet. Draws are made again: they are cheap and always the same."""
-        listed = {counts: all_queries(self.engine.table.num_classes, counts) for counts in self.listed}
-        self._evaluate('listed', listed)
+        self._evaluate('listed', self._all_queries(self.listed))
         if not self.samplers:
             return
         num_pilot = max(MIN_SAMPLES, int(PILOT_SHARE * self.sample_size) // len(self.samplers))
-        self._sample('pilot', dict.fromkeys(self.samplers, num_pilot), {})
-        pilot = {counts: self._sampled_stratum('pilot', counts) for counts in self.samplers}
+        self._draw('pilot', dict.fromkeys(self.samplers, num_pilot), {})
+        self._evaluate('pilot', {counts: drawn.queries for counts, drawn in self.draws['pilot'].items()})
         num_spent = num_pilot * len(self.samplers) + sum(self.space[counts] for counts in self.listed)
+        numbers = self._share_out(self.sample_size - num_spent)
         shares = {counts: drawn.num_accepted / drawn.num_draws for counts, drawn in self.draws['pilot'].items()}
-        self._sample('main', allocate(self.sample_size - num_spent, pilot), shares)
+        self._draw('main', numbers, shares)
+        drawn_queries = {counts: drawn.queries for counts, drawn in self.draws['main'].items()}
+        self._evaluate('main', drawn_queries | self._all_queries(self.listed_in_main))
 
     def strata(self, is_complete: bool) -> dict[Counts, Stratum]:
         """What is known of each stratum now: from the pilot sample as long as there is nothing better."""
-        stage = 'main' if self.batches.results('main') else 'pilot'
-        return {
-            counts: self._listed_stratum(counts) if counts in self.listed else self._sampled_stratum(stage, counts)
-            for counts in self.space
-        }
+        stage = 'main' if 'main' in self.strata_of_rows and self.batches.results('main') else 'pilot'
+        strata = {}
+        for counts, size in self.space.items():
+            if counts in self.listed:
+                strata[counts] = self._listed_stratum('listed', counts)
+            elif counts in self.listed_in_main:
+                is_listed = len(self._precisions('main', counts)) == size
+                strata[counts] = (
+                    self._listed_stratum('main', counts) if is_listed else self._sampled_stratum('pilot', counts)
+                )
+            else:
+                strata[counts] = self._sampled_stratum(stage, counts)
+        return strata
 
-    def _sample(self, stage: str, numbers: dict[Counts, int], shares: dict[Counts, float]) -> None:
+    def _share_out(self, total: int) -> dict[Counts, int]:
+        """Queries to draw of each stratum for the main sample, without those that are listed instead."""
+        pilot = {counts: self._sampled_stratum('pilot', counts) for counts in self.samplers}
+        self.listed_in_main = []
+        while pilot:
+            numbers = allocate(total, pilot)
+            # So many draws would be made for the share that to look at every query costs no more.
+            small = [
+                counts
+                for counts, number in numbers.items()
+                if number >= pilot[counts].num_queries and DRAWS_PER_QUERY * number >= self.space[counts]
+            ]
+            if not small:
+                return numbers
+            for counts in small:
+                # What is not spent on it goes to the others.
+                total -= round(pilot.pop(counts).num_queries)
+            total = max(total, MIN_SAMPLES * len(pilot))
+            self.listed_in_main += small
+        return {}
+
+    def _all_queries(self, strata: list[Counts]) -> dict[Counts, np.ndarray]:
+        return {counts: all_queries(self.engine.table.num_classes, counts) for counts in strata}
+
+    def _draw(self, stage: str, numbers: dict[Counts, int], shares: dict[Counts, float]) -> None:
         self.draws[stage] = {}
         for counts, number in numbers.items():
             num_draws = num_draws_for(number, shares[counts]) if shares else max(PILOT_DRAWS, number)
             seed = (self.seed, len(self.draws))  # the pilot and the main sample are independent
             self.draws[stage][counts] = self.samplers[counts].draw(seed, num_draws, number)
-        self._evaluate(stage, {counts: drawn.queries for counts, drawn in self.draws[stage].items()})
 
     def _evaluate(self, stage: str, groups: dict[Counts, np.ndarray]) -> None:
         """Evaluate queries of several strata, shuffled, so that any finished part is a sample of each of them."""
@@ -110,18 +150,18 @@ class Sampled:
             start = part.stop
         shuffled = np.random.default_rng(self.seed).permutation(len(rows))
         self.strata_of_rows[stage] = numbers[shuffled]
-        step = max(1, _batch_queries(self.engine.table.num_images) // 4)
+        step = _batch_queries(self.engine.table.num_images)
         batches = [rows[shuffled[start : start + step]] for start in range(0, len(rows), step)]
         self.batches.run(stage, self.engine.evaluate_queries, batches, [len(batch) for batch in batches])
 
     def _precisions(self, stage: str, counts: Counts) -> np.ndarray:
+        if stage not in self.strata_of_rows:  # a resumed run has results before it knows again what they belong to
+            return np.empty(0)
         precisions = np.concatenate([np.empty(0), *self.batches.results(stage)])
-        if not precisions.size:
-            return precisions
         return precisions[self.strata_of_rows[stage][: len(precisions)] == list(self.space).index(counts)]
 
-    def _listed_stratum(self, counts: Counts) -> Stratum:
-        precisions = self._precisions('listed', counts)
+    def _listed_stratum(self, stage: str, counts: Counts) -> Stratum:
+        precisions = self._precisions(stage, counts)
         found = precisions[~np.isnan(precisions)]
         is_complete = len(precisions) == self.space[counts]
         return Stratum(

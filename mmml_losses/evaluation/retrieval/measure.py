@@ -42,7 +42,8 @@ def query_retrieval(
     there are at most ``budget``. If there are more, a sample is, stratified by (:math:`|P|`, :math:`|N|`): each stratum
     is sampled uniformly over its queries with a relevant image (:class:`.sampling.StratumSampler`), more where
     queries are many and differ much (:func:`.sampling.allocate`, from a pilot sample that counts for nothing else),
-    and the means carry 95 % intervals (:func:`.results.combine`). Small strata are evaluated whole even then.
+    and the means carry 95 % intervals (:func:`.results.combine`). Small strata, and those whose share
+    of the sample would be all of them, are evaluated whole even then.
 
     Args:
         probabilities: (N, C) predicted probabilities :math:`\eta` in [0, 1].
@@ -88,10 +89,15 @@ def query_retrieval(
     except BaseException as error:
         batches.checkpoint.save()
         if isinstance(error, KeyboardInterrupt):
-            raise RetrievalInterrupted(result_of(evaluation.strata(False), complete=False, **attributes)) from None
+            so_far = result_of(evaluation.strata(False), complete=False, **attributes)
+            raise RetrievalInterrupted(so_far, checkpoint_file) from None
         raise
     batches.checkpoint.remove()
-    return result_of(evaluation.strata(True), **attributes)
+    result = result_of(evaluation.strata(True), **attributes)
+    if log is not None:
+        about = '' if is_exhaustive else 'about '
+        log(f'{about}{result.overall.num_skipped:,} queries have no relevant image and are left out')
+    return result
 
 
 def _announce(space: dict[Counts, int], num_images: int, sample_size: int | None, log: Log | None) -> None:
@@ -108,6 +114,7 @@ def check_settings(
     max_conditions: int, min_positives: int, budget: int, sample_size: int, seed: int, num_workers: int | None
 ) -> None:
     """Refuse settings that no data could make right."""
+    check_whole_number('max_conditions', max_conditions, 1)
     num_strata = len(count_queries(max_conditions, max_conditions, min_positives))
     limits = {
         'budget': (budget, 0),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import operator
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
-from ..arrays import ArrayLike, as_labels
+from ..arrays import ArrayLike, as_array, as_labels, check_whole_number
 from ..predictions import Predictions
 from .conditions import Scale, as_scores_on, log_probability
 
@@ -24,7 +26,10 @@ class Query(NamedTuple):
     negatives: tuple[int, ...] = ()
 
     def describe(self, class_names: Sequence[str]) -> str:
-        """Write the query in words, such as ``3 and 7, not 5``; :func:`parse_query` reads it back."""
+        """Write the query in words, such as ``3 and 7, not 5``; :func:`parse_query` reads it back.
+
+        (Unless names repeat, or one of them is made of others: ``black and white`` beside ``black`` and ``white``.)
+        """
         wanted = ' and '.join(class_names[index] for index in self.positives)
         unwanted = ', '.join(f'not {class_names[index]}' for index in self.negatives)
         return ', '.join(part for part in (wanted, unwanted) if part)
@@ -33,24 +38,17 @@ class Query(NamedTuple):
 def parse_query(text: str, class_names: Sequence[str]) -> Query:
     """Read a query such as ``'3, 7, -5'`` or ``'3 and 7, not 5'``.
 
-    Conditions are separated by commas or ``and``; each one that is ruled out carries its own ``-`` or ``not``.
-    Upper and lower case do not matter.
+    Conditions are separated by commas or ``and``; each one that is ruled out carries its own ``-`` or ``not``. Names
+    may hold all of these themselves (``black and white``, ``salt, pepper``, ``-1``): the longest piece of text that is
+    a name is taken for one. Upper and lower case matter only where they tell two classes apart.
 
     Args:
         text: The query.
         class_names: Names of the classes in the order of the model's outputs.
     """
-    index_of = {name.lower(): index for index, name in enumerate(class_names)}
     positives, negatives = [], []
-    for condition in _split_conditions(text, index_of):
-        # The whole condition first: a class may itself be called '-1' or 'not safe'.
-        name, group = condition, positives
-        negated = re.fullmatch(r'(?:-|not\s)\s*(.+)', condition, flags=re.IGNORECASE)
-        if condition.lower() not in index_of and negated:
-            name, group = negated[1], negatives
-        if name.lower() not in index_of:
-            raise ValueError(f"query '{text}' names the unknown class '{name}': {_hint(name, class_names)}")
-        group.append(index_of[name.lower()])
+    for index, is_asked in _conditions(text, class_names):
+        (positives if is_asked else negatives).append(index)
     query = Query(tuple(dict.fromkeys(positives)), tuple(dict.fromkeys(negatives)))
     if not positives and not negatives:
         raise ValueError(f"query must name at least one class, got '{text}'")
@@ -159,8 +157,8 @@ def rank_images(
         top: How many to return; all by default.
         scale: ``'logit'`` if ``probabilities`` holds log-odds.
     """
-    if top is not None and top < 1:
-        raise ValueError(f'top must be at least 1, got {top}')
+    if top is not None:
+        check_whole_number('top', top, 1)
     scores = retrieval_scores(probabilities, positives, negatives, scale=scale)
     return np.argsort(-scores, kind='stable')[:top]
 
@@ -174,13 +172,39 @@ def relevant_images(labels: ArrayLike, positives: Collection[int], negatives: Co
     return (labels[:, positives] == 1).all(axis=1) & (labels[:, negatives] == 0).all(axis=1)
 
 
-def _split_conditions(text: str, known_names: Collection[str]) -> list[str]:
-    """Split at commas, then at ``and`` unless the piece is the name of a class (``black and white``)."""
-    conditions = []
-    for piece in (piece.strip() for piece in text.split(',')):
-        parts = [piece] if piece.lower() in known_names else re.split(r'(?:^|\s+)and\s+', piece, flags=re.IGNORECASE)
-        conditions += [part.strip() for part in parts if part.strip()]
-    return conditions
+def _conditions(text: str, class_names: Sequence[str]) -> Iterator[tuple[int, bool]]:
+    """Classes that a text names one after the other, and whether it asks for them."""
+    separators = list(re.finditer(r',|(?<!\S)and(?=\s)', text, flags=re.IGNORECASE))
+    starts = [0, *(separator.end() for separator in separators)]
+    ends = [*(separator.start() for separator in separators), len(text)]
+    first = 0
+    while first < len(starts):
+        # From the longest piece of text to the shortest: a name may hold separators.
+        for last in reversed(range(first, len(ends))):
+            piece = text[starts[first] : ends[last]].strip()
+            negated = re.fullmatch(r'(?:-|not\s)\s*(.+)', piece, flags=re.IGNORECASE | re.DOTALL)
+            # The whole piece before what follows a 'not': a class may itself be called '-1' or 'not safe'.
+            index, is_asked = _index_of(piece, class_names, text), True
+            if index is None and negated:
+                index, is_asked = _index_of(negated[1], class_names, text), False
+            if index is not None:
+                yield index, is_asked
+                break
+        else:
+            if piece:
+                name = negated[1] if negated else piece
+                raise ValueError(f"query '{text}' names the unknown class '{name}': {_hint(name, class_names)}")
+        first = last + 1
+
+
+def _index_of(name: str, class_names: Sequence[str], text: str) -> int | None:
+    """The class with this name, or else with this name but for upper and lower case; None if there is none."""
+    same = [index for index, known in enumerate(class_names) if known == name]
+    found = same or [index for index, known in enumerate(class_names) if known.lower() == name.lower()]
+    if len(found) > 1:
+        classes = ' or '.join(f"{index} ('{class_names[index]}')" for index in found)
+        raise ValueError(f"query '{text}' must name one class by '{name}', got several: {classes}")
+    return found[0] if found else None
 
 
 def _hint(name: str, class_names: Sequence[str]) -> str:
@@ -195,13 +219,24 @@ def _hint(name: str, class_names: Sequence[str]) -> str:
 def _checked_conditions(
     positives: Collection[int], negatives: Collection[int], num_classes: int
 ) -> tuple[list[int], list[int]]:
-    if not positives and not negatives:
+    asked, ruled_out = _class_indices('positives', positives), _class_indices('negatives', negatives)
+    if not asked and not ruled_out:
         raise ValueError('positives and negatives must name at least one class, got none')
-    for name, indices in (('positives', positives), ('negatives', negatives)):
+    for name, indices in (('positives', asked), ('negatives', ruled_out)):
         for index in indices:
             if not 0 <= index < num_classes:
                 raise ValueError(f'{name} must be class indices from 0 to {num_classes - 1}, got {index}')
-    both = sorted(set(positives) & set(negatives))
+    both = sorted(asked & ruled_out)
     if both:
         raise ValueError(f'positives and negatives must not share classes, got {both} in both')
-    return sorted(set(positives)), sorted(set(negatives))
+    return sorted(asked), sorted(ruled_out)
+
+
+def _class_indices(name: str, indices: Collection[int]) -> set[int]:
+    values = as_array(indices).tolist() if isinstance(indices, np.ndarray | torch.Tensor) else indices
+    try:
+        if any(isinstance(index, bool) for index in values):  # a mask, most likely
+            raise TypeError
+        return {operator.index(index) for index in values}
+    except TypeError:
+        raise ValueError(f'{name} must be a list of class indices, got {indices!r}') from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import nan, sqrt
@@ -61,9 +62,11 @@ class RetrievalInterrupted(KeyboardInterrupt):
     classes that come first, and its intervals are NaN.
     """
 
-    def __init__(self, result: RetrievalResult):
+    def __init__(self, result: RetrievalResult, checkpoint_file: str | os.PathLike | None = None):
         mean = result.overall
-        super().__init__(f'stopped after {mean.num_evaluated:,} queries, with mAP {100 * mean.value:.2f} so far')
+        so_far = f', with mAP {100 * mean.value:.2f} so far' if mean.num_evaluated else ''
+        rest = '' if checkpoint_file is None else f'; the same call goes on from {os.fspath(checkpoint_file)}'
+        super().__init__(f'stopped after {mean.num_evaluated:,} queries{so_far}{rest}')
         self.result = result
 
 

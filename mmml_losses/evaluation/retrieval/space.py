@@ -29,11 +29,11 @@ def count_queries(num_classes: int, max_conditions: int = 5, min_positives: int 
         >>> sum(count_queries(80).values())
         769548876
     """
-    check_whole_number('num_classes', num_classes, 0)
     check_whole_number('max_conditions', max_conditions, 1)
-    check_whole_number('min_positives', min_positives, 1)
-    if min_positives > max_conditions:
+    check_whole_number('min_positives', min_positives)
+    if not 1 <= min_positives <= max_conditions:
         raise ValueError(f'min_positives must be from 1 to max_conditions ({max_conditions}), got {min_positives}')
+    check_whole_number('num_classes', num_classes, 0)
     return {
         (positives, length - positives): comb(num_classes, length) * comb(length, positives)
         for length in range(1, min(max_conditions, num_classes) + 1)
