@@ -1,11 +1,10 @@
 import itertools
 import re
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
+from concurrent.futures import Future
 from math import comb, sqrt
 from pathlib import Path
 
@@ -349,7 +348,6 @@ def test_interrupted_evaluation_goes_on_where_it_stopped(method, options, num_wo
     assert not path.exists()
 
 
-@pytest.mark.skipif(not hasattr(signal, 'pthread_kill'), reason='no signals to threads')
 @pytest.mark.parametrize(
     ('method', 'options'),
     [('evaluate_subtrees', {}), ('evaluate_queries', {'budget': 0, 'sample_size': 600})],
@@ -369,19 +367,24 @@ def test_every_interrupted_run_gets_further(method, options, monkeypatch, tmp_pa
     monkeypatch.setattr(Engine, method, counted)
     expected, num_batches = query_retrieval(scores, labels, **options), len(calls)
 
-    def interrupting(engine, batch):
-        is_first = not started
-        started.append(batch)
-        if is_first:
-            time.sleep(0.02)  # until the main thread waits for it
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-            time.sleep(0.02)
+    wait_for = Future.result
+
+    def interrupted(future, timeout=None):
+        if not interrupts:
+            interrupts.append('Ctrl-C')
+            assert started.wait(60)
+            raise KeyboardInterrupt
+        return wait_for(future, timeout)
+
+    def starting(engine, batch):
+        started.set()
         return counted(engine, batch)
 
-    monkeypatch.setattr(Engine, method, interrupting)
+    monkeypatch.setattr(Engine, method, starting)
+    monkeypatch.setattr(Future, 'result', interrupted)
     calls.clear()
     for _ in range(num_batches):
-        started, num_before = [], len(calls)
+        started, interrupts, num_before = threading.Event(), [], len(calls)
         try:
             result = query_retrieval(scores, labels, **options)
         except RetrievalInterrupted as error:
@@ -390,6 +393,7 @@ def test_every_interrupted_run_gets_further(method, options, monkeypatch, tmp_pa
             break
         assert len(calls) > num_before
         assert partial.overall.num_evaluated > 0
+    assert interrupts == []  # the last run had nothing left to wait for
     assert result == expected
     assert len(calls) == num_batches
 
