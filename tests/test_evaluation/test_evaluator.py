@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from mmengine.evaluator import Evaluator
+from mmengine.evaluator import DumpResults, Evaluator
 from mmengine.registry import EVALUATOR as ROOT_EVALUATOR
 from mmengine.runner import Runner
 from mmengine.structures import BaseDataElement
@@ -265,3 +265,15 @@ def test_who_stops_a_metric_sees_the_figures_of_those_before(samples, monkeypatc
     with pytest.raises(KeyboardInterrupt):
         evaluator.evaluate(len(samples))
     assert said[-1].startswith('stopped; measured so far: multi-label/mAP@class: ')
+
+
+def test_what_stands_first_is_there_when_a_later_metric_is_stopped(samples, monkeypatch, tmp_path):
+    def stop(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CalibrationError, 'compute_metrics', stop)
+    evaluator = MultiLabelEvaluator([DumpResults(str(tmp_path / 'out.pkl')), CalibrationError()])
+    evaluator.process(samples)
+    with pytest.raises(KeyboardInterrupt):
+        evaluator.evaluate(len(samples))
+    assert (tmp_path / 'out.pkl').is_file()

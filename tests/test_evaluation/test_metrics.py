@@ -340,3 +340,31 @@ def test_bad_arguments_are_refused():
         CalibrationError(num_bins=0)
     with pytest.raises(ValueError, match=r"out_file must end with '.npz', got 'predictions.pkl'"):
         SavePredictions('predictions.pkl')
+
+
+@pytest.mark.parametrize(
+    ('metric', 'names'),
+    [
+        (MultiLabelAP(items=['AP']), ['AP/cat (0)', 'AP/dog', 'AP/cat (2)']),
+        (MultiLabelF1(items=['F1']), ['F1/cat (0)', 'F1/dog', 'F1/cat (2)']),
+        (CalibrationError(per='each', items=['ACE']), ['ACE/cat (0)', 'ACE/dog', 'ACE/cat (2)']),
+    ],
+)
+def test_classes_of_one_name_are_reported_each(metric, names):
+    metric.dataset_meta = dict(classes=['cat', 'dog', 'cat'])
+    metric.process(None, [dict(pred_score=torch.tensor([0.2, 0.7, 0.9]), gt_score=torch.tensor([0, 1, 1]))])
+    assert list(metric.evaluate(1)) == [f'multi-label/{name}' for name in names]
+
+
+@pytest.mark.parametrize('name', ['a.jpg', None, 1.7, np.array([3]), torch.tensor([1, 2])])
+def test_samples_may_be_named_in_any_way(name):
+    metric = MultiLabelAP()
+    scores = [[0.9, 0.1], [0.2, 0.8]]
+    samples = [dict(pred_score=torch.tensor(row), gt_score=torch.tensor([1, 0]), sample_idx=name) for row in scores]
+    metric.process(None, samples)
+    assert metric.evaluate(2)['multi-label/mAP@class'] == 100
+
+
+def test_numbers_that_json_does_not_know_are_null():
+    values = dict(a=np.float32('nan'), b=[float('inf'), 1.5], c=np.float64(2.0))
+    assert base.finite_or_none(values) == dict(a=None, b=[None, 1.5], c=2.0)

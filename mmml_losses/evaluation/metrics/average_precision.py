@@ -21,7 +21,7 @@ from ..ranking import (
     mean_average_precision_of_groups,
     micro_average_precision,
 )
-from .base import PredictionMetric, finite_or_none
+from .base import PredictionMetric, distinct_names, finite_or_none
 
 ITEMS = ('mAP@class', 'mAP@sample', 'mAP@groups', 'AP@micro', 'AP')
 
@@ -116,9 +116,8 @@ class MultiLabelAP(PredictionMetric):
             )
         if 'AP' in self.items:
             filled = fill_empty(per_class, self.empty, 'classes')
-            metrics |= {
-                f'AP/{name}': 100 * float(value) for name, value in zip(predictions.class_names, filled, strict=True)
-            }
+            names = distinct_names(predictions.class_names)
+            metrics |= {f'AP/{name}': 100 * float(value) for name, value in zip(names, filled, strict=True)}
         return metrics
 
     def details(self) -> dict[str, Any]:

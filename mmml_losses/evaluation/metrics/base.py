@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from mmengine.evaluator import BaseMetric
 from mmengine.logging import print_log
@@ -120,4 +122,10 @@ def finite_or_none(value: Any) -> Any:
         return {key: finite_or_none(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [finite_or_none(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return None if isinstance(value, float | np.floating) and not math.isfinite(value) else value
+
+
+def distinct_names(class_names: Sequence[str]) -> list[str]:
+    """Class names to report figures by: those that several classes share come with their index."""
+    counts = Counter(class_names)
+    return [f'{name} ({index})' if counts[name] > 1 else name for index, name in enumerate(class_names)]

@@ -30,7 +30,7 @@ from ..proper_scores import (
     class_negative_log_likelihoods,
     negative_log_likelihood,
 )
-from .base import PredictionMetric, finite_or_none, refuse_raw_scores
+from .base import PredictionMetric, distinct_names, finite_or_none, refuse_raw_scores
 
 BIN_ITEMS = ('ACE', 'MCE', 'ECE')
 LINE_ITEMS = ('slope', 'intercept')
@@ -119,7 +119,7 @@ class CalibrationError(PredictionMetric):
         if self.num_resamples:
             metrics |= self._intervals(scores, labels)
         if {'class', 'each'} & set(self.per):
-            metrics |= self._by_class(scores, labels, predictions.class_names)
+            metrics |= self._by_class(scores, labels, distinct_names(predictions.class_names))
         return metrics
 
     def details(self) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -70,7 +71,15 @@ def read_true_labels(data_samples: Sequence[dict]) -> Tensor:
 
 def read_sample_idx(data_samples: Sequence[dict]) -> Tensor:
     """Positions in the dataset (n, 1); -1 for samples without."""
-    return torch.tensor([[int(sample.get('sample_idx', -1))] for sample in data_samples], dtype=torch.int64)
+    return torch.tensor([[_position(sample.get('sample_idx'))] for sample in data_samples], dtype=torch.int64)
+
+
+def _position(value: Any) -> int:
+    """A whole number, also out of an array or a tensor; -1 for whatever else a project names its samples by."""
+    try:
+        return operator.index(value.item() if hasattr(value, 'item') else value)
+    except (TypeError, ValueError, RuntimeError):
+        return -1
 
 
 def read_image_paths(data_samples: Sequence[dict]) -> Tensor:

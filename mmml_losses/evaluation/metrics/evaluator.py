@@ -69,10 +69,14 @@ class MultiLabelEvaluator(Evaluator):
         """
         self._hand_on_meta()
         sharing = self._sharing()
-        shared = iter(self._evaluate_together(sharing, size))
+        shared = None
         metrics: dict[str, float] = {}
         for metric in self.metrics:
-            results = next(shared) if metric in sharing else metric.evaluate(size)
+            if metric not in sharing:
+                results = metric.evaluate(size)
+            else:
+                shared = shared or iter(self._evaluate_together(sharing, size))
+                results = next(shared)
             twice = sorted(metrics.keys() & results.keys())
             if twice:
                 raise ValueError(
@@ -86,8 +90,6 @@ class MultiLabelEvaluator(Evaluator):
         return details_of(self.metrics)
 
     def _evaluate_together(self, sharing: list[PredictionMetric], size: int) -> list[dict[str, float]]:
-        if not sharing:
-            return []
         collected, self._collected = self._collector_for(sharing), None
         predictions = collected.gather(size, class_names_of(self.dataset_meta))
         results = None

@@ -12,7 +12,7 @@ from mmml_losses.registry import METRICS
 from ..arrays import Empty, as_array
 from ..f1 import F1Scores, best_threshold, checked_thresholds, checked_top_k, f1_scores
 from ..predictions import Predictions
-from .base import PredictionMetric
+from .base import PredictionMetric, distinct_names
 
 OF_RESULT = {
     'CP': 'cp',
@@ -92,7 +92,7 @@ class MultiLabelF1(PredictionMetric):
             f'{item}{ending}': 100 * getattr(result, OF_RESULT[item]) for item in self.items if item in OF_RESULT
         }
         if 'F1' in self.items:
-            by_class = zip(predictions.class_names, result.class_f1.tolist(), strict=True)
+            by_class = zip(distinct_names(predictions.class_names), result.class_f1.tolist(), strict=True)
             metrics |= {f'F1{ending}/{name}': 100 * value for name, value in by_class}
         return metrics | self._best(predictions)
 
