@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mmml_losses.engine import launch
-from mmml_losses.visualization import command_line, write_report
+from mmml_losses.engine import command_line, launch
+from mmml_losses.visualization import write_report
 
 
 def parse_args() -> argparse.Namespace:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from mmml_losses.engine import command_line
 from mmml_losses.engine.errors import UsageError
 from mmml_losses.evaluation import Predictions, save_predictions
-from mmml_losses.visualization import command_line
 
 ANALYSIS = Path(__file__).resolve().parents[2] / 'tools' / 'analysis'
 PICTURES_OF_RUNS = {

@@ -88,7 +88,7 @@ def test_one_run_is_enough(report, runs):
         (['{run}', '{other}'], "same data, but the numbers of images, 2 and 20, of 'other' and 'two' differ"),
         (['{run}', '{names}'], "same data, but the class names of 'names' and 'two' differ"),
         (['{run}', '{labels}'], "same data, but the labels of 'labels' and 'two' differ"),
-        (['{run}', '--max-conditions', '-1'], 'max_conditions must be'),
+        (['{run}', '--max-conditions', '-1'], 'max_conditions must be at least 1, got -1'),
     ],
 )
 def test_bad_calls_write_nothing(report, runs, tmp_path, arguments, message):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mmml_losses.engine import launch
-from mmml_losses.visualization import command_line, plot_class_precision
+from mmml_losses.engine import command_line, launch
+from mmml_losses.visualization import plot_class_precision
 
 
 def read_groups(path: Path) -> dict[str, list[int]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mmml_losses.engine import launch
+from mmml_losses.engine import command_line, launch
 from mmml_losses.engine.errors import UsageError
-from mmml_losses.visualization import command_line, plot_label_recovery, read_label_recovery
+from mmml_losses.visualization import plot_label_recovery, read_label_recovery
 
 
 def main() -> None:

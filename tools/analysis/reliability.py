@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mmml_losses.engine import launch
+from mmml_losses.engine import command_line, launch
 from mmml_losses.evaluation import reliability_bins
-from mmml_losses.visualization import command_line, plot_reliability
+from mmml_losses.visualization import plot_reliability
 
 
 def main() -> None:

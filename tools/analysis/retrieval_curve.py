@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mmml_losses.engine import launch
+from mmml_losses.engine import command_line, launch
 from mmml_losses.evaluation import query_retrieval
-from mmml_losses.visualization import command_line, plot_retrieval_curve
+from mmml_losses.visualization import plot_retrieval_curve
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mmml_losses.engine import launch
-from mmml_losses.visualization import command_line, plot_retrieval_sheet
+from mmml_losses.engine import command_line, launch
+from mmml_losses.visualization import plot_retrieval_sheet
 
 
 def main() -> None:

@@ -11,12 +11,11 @@ from typing import TypeVar
 import numpy as np
 from matplotlib.figure import Figure
 
-from mmml_losses.engine.errors import UsageError
-from mmml_losses.evaluation import Predictions, group_classes, load_class_frequencies, load_predictions
-from mmml_losses.evaluation.class_groups import HEAD_FROM, MEDIUM_FROM
-
-from .recovery import read_label_recovery
-from .style import checked_picture_path, save_figure
+from ..evaluation import Predictions, group_classes, load_class_frequencies, load_predictions
+from ..evaluation.class_groups import HEAD_FROM, MEDIUM_FROM
+from ..visualization import read_label_recovery, save_figure
+from ..visualization.style import checked_picture_path
+from .errors import UsageError
 
 Content = TypeVar('Content')
 Groups = dict[str, tuple[int, ...]]
