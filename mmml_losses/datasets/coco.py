@@ -4,37 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from mmengine.dataset import BaseDataset
-
 from ..registry import DATASETS
-from .errors import AnnotationError, MissingDataError
+from .annotation_files import refuse_repeated
+from .errors import AnnotationError
+from .reader import MultiLabelReader
 
 if TYPE_CHECKING:
     from pycocotools.coco import COCO
 
 
 @DATASETS.register_module()
-class CocoMultiLabel(BaseDataset):
+class CocoMultiLabel(MultiLabelReader):
     """Images of COCO 2014 or 2017 (``instances_*.json``) with the classes that appear in each.
 
     The classes are the file's categories in the order of their ids, 80 for COCO. Every item is
-    ``dict(img_path=..., gt_label=[class indices, ascending], img_id=...)``, in the order of the file's images.
+    ``dict(img_path=..., gt_label=[class indices, ascending], label_areas=[...], img_id=...)``, in the order of the
+    file's images; see :class:`MultiLabelReader`.
 
     Args:
         ann_file: Annotation file in COCO's format.
-        data_root: Folder that ``ann_file`` and ``data_prefix`` are relative to.
-        data_prefix: Folder of the images, as ``dict(img_path=...)`` or a plain path.
-        metainfo: ``classes`` chooses some of the file's categories by name and fixes their order; annotations of the
-            others are ignored. Any other key is kept as it is.
-        drop_empty: Leave out images without a label, as the training lists of most papers do: 82,081 of the 82,783
-            images of train2014 remain.
         with_crowd: Count a class that appears only as a crowd (``iscrowd``) as present, as most published code does.
-        **kwargs: Further arguments of :class:`mmengine.dataset.BaseDataset`, such as ``pipeline``, ``test_mode``,
-            ``indices`` or ``lazy_init``.
+        *args: Further arguments of :class:`MultiLabelReader`. With ``drop_empty``, as the training lists of most
+            papers are made, 82,081 of the 82,783 images of train2014 remain.
+        **kwargs: The same.
 
     Example:
         >>> dataset = CocoMultiLabel(
@@ -44,91 +40,45 @@ class CocoMultiLabel(BaseDataset):
         (82081, 80)
     """
 
-    def __init__(
-        self,
-        ann_file: str,
-        data_root: str = '',
-        data_prefix: str | Mapping[str, str] = '',
-        metainfo: Mapping | None = None,
-        *,
-        drop_empty: bool = False,
-        with_crowd: bool = True,
-        **kwargs,
-    ):
-        if isinstance(data_prefix, str):
-            data_prefix = dict(img_path=data_prefix)
-        if 'img_path' not in data_prefix:
-            raise ValueError(f"data_prefix must be a folder or have the key 'img_path', got {dict(data_prefix)}")
-        self.drop_empty = drop_empty
+    def __init__(self, ann_file: str, *args, with_crowd: bool = True, **kwargs):
         self.with_crowd = with_crowd
-        super().__init__(
-            ann_file=os.path.expanduser(ann_file),
-            data_root=os.path.expanduser(data_root),
-            data_prefix={key: os.path.expanduser(prefix) for key, prefix in data_prefix.items()},
-            metainfo=metainfo,
-            **kwargs,
-        )
+        super().__init__(ann_file, *args, **kwargs)
 
-    @property
-    def CLASSES(self) -> tuple[str, ...] | None:  # noqa: N802 (the name that mmpretrain's hooks ask for)
-        """Class names in the order of the class indices; None until the annotation file is read."""
-        classes = self._metainfo.get('classes')
-        return None if classes is None else tuple(classes)
-
-    def get_cat_ids(self, idx: int) -> list[int]:
-        """Class indices of an image, as :class:`mmengine.dataset.ClassBalancedDataset` asks for them."""
-        return self.get_data_info(idx)['gt_label']
-
-    def missing_files(self) -> list[str]:
-        """Annotation file and image folder, where they do not exist or are empty. Needs no loaded annotations."""
-        missing = [] if os.path.isfile(self.ann_file) else [self.ann_file]
-        image_folder = self.data_prefix['img_path']
-        # A folder behind a URL is the business of the file client in the pipeline.
-        if '://' not in image_folder and not _has_entries(image_folder):
-            missing.append(image_folder)
-        return missing
-
-    def load_data_list(self) -> list[dict]:
-        """Read the annotation file, and take the class names from it."""
-        self._raise_if_missing()
+    def read_samples(self) -> Iterator[dict]:
+        """The images of the file with the classes in each."""
         coco = _read_coco(self.ann_file)
         names = {category_id: coco.cats[category_id]['name'] for category_id in sorted(coco.cats)}
-        classes = self._choose_classes(list(names.values()))
-        self._metainfo['classes'] = classes
-        class_of_category = {category_id: classes.index(name) for category_id, name in names.items() if name in classes}
-
-        data_list = []
+        classes = self.choose_classes(list(names.values()), self.ann_file)
+        class_of_category = {category_id: classes[name] for category_id, name in names.items() if name in classes}
         for image_id, image in coco.imgs.items():
-            labels = self._labels(coco.imgToAnns.get(image_id, ()), class_of_category)
-            if labels or not self.drop_empty:
-                img_path = os.path.join(self.data_prefix['img_path'], image['file_name'])
-                data_list.append(dict(img_path=img_path, gt_label=labels, img_id=image_id))
-        return data_list
-
-    def _labels(self, annotations: Iterable[dict], class_of_category: dict[int, int]) -> list[int]:
-        counted = (ann['category_id'] for ann in annotations if self.with_crowd or not ann.get('iscrowd', 0))
-        return sorted({class_of_category[category_id] for category_id in counted if category_id in class_of_category})
-
-    def _choose_classes(self, names: Sequence[str]) -> tuple[str, ...]:
-        chosen = self.CLASSES or tuple(names)
-        unknown = [name for name in chosen if name not in names]
-        if unknown:
-            raise ValueError(f'classes in metainfo must be categories of {self.ann_file}, got {", ".join(unknown)}')
-        return chosen
-
-    def _raise_if_missing(self) -> None:
-        missing = self.missing_files()
-        if missing:
-            raise MissingDataError(
-                f'{type(self).__name__} needs the annotation file {self.ann_file} and the images in '
-                f'{self.data_prefix["img_path"]}, seen from {os.getcwd()}; missing or empty: {", ".join(missing)}',
-                missing,
+            areas = self._areas(image, coco.imgToAnns.get(image_id, ()), class_of_category)
+            yield dict(
+                img_path=self.image_path(image['file_name']),
+                gt_label=sorted(areas),
+                label_areas=[areas[label] for label in sorted(areas)],
+                img_id=image_id,
             )
 
+    def _areas(self, image: dict, annotations: Iterable[dict], class_of_category: dict[int, int]) -> dict[int, float]:
+        """The classes in an image, each with the area of its largest object as a fraction of the image."""
+        areas: dict[int, float] = {}
+        size = image.get('width', 1) * image.get('height', 1) or 1
+        for annotation in annotations:
+            label = class_of_category.get(annotation['category_id'])
+            if label is not None and (self.with_crowd or not annotation.get('iscrowd', 0)):
+                area, largest = _area(annotation) / size, areas.get(label, 0.0)
+                # In a comparison with NaN the unknown area wins, either way round.
+                areas[label] = largest if area <= largest else area if area > largest else math.nan
+        return areas
 
-def _has_entries(folder: str) -> bool:
-    # An empty prefix means that the file names are paths of their own, seen from the working directory.
-    return os.path.isdir(folder or '.') and any(True for _ in os.scandir(folder or '.'))
+
+def _area(annotation: dict) -> float:
+    """The area of an object in pixels, of its outline where the file has it; NaN if it is unknown."""
+    if 'area' in annotation:
+        return annotation['area']
+    if 'bbox' in annotation:
+        return annotation['bbox'][2] * annotation['bbox'][3]
+    return math.nan
 
 
 def _read_coco(path: str) -> COCO:
@@ -147,6 +97,7 @@ def _read_coco(path: str) -> COCO:
         raise AnnotationError(f'{path} is not a COCO annotation file: {error}') from error
     if problem:
         raise AnnotationError(f'{path} is not a COCO annotation file: {problem}')
+    refuse_repeated((image['id'] for image in coco.dataset['images']), path, 'image id')
     return coco
 
 
@@ -164,4 +115,8 @@ def _find_problem(coco: COCO) -> str:
         return f'annotations name the unknown categories {unknown}'
     if not all('file_name' in image for image in coco.imgs.values()):
         return "an image has no 'file_name'"
+    numbers = [image.get(side, 1) for image in coco.imgs.values() for side in ('width', 'height')]
+    numbers += [annotation.get('area', 0) for annotation in coco.anns.values()]
+    if not all(isinstance(number, (int, float)) for number in numbers):
+        return "'width', 'height' and 'area' must be numbers"
     return ''

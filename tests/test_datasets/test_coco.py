@@ -37,6 +37,7 @@ def test_items_hold_path_unique_sorted_labels_and_id(coco_root):
     assert dataset[1] == dict(
         img_path=str(coco_root / 'train' / 'COCO_train2014_000000000005.jpg'),
         gt_label=[CAT, PERSON],
+        label_areas=[16.0, 16.0],
         img_id=5,
         sample_idx=1,
     )
@@ -58,7 +59,7 @@ def test_metainfo_chooses_and_orders_the_classes(coco_root):
     assert dataset.CLASSES == ('person', 'cat')
     assert dataset.metainfo['era'] == 'now'
     assert labels(dataset) == {9: [], 5: [0, 1], 30: [1], 12: []}
-    with pytest.raises(ValueError, match=r'classes in metainfo must be categories of .*instances\.json, got dog'):
+    with pytest.raises(ValueError, match=r'classes in metainfo must be classes of .*instances\.json, got dog'):
         build(coco_root, metainfo=dict(classes=['dog', 'cat']))
 
 
@@ -124,11 +125,38 @@ def test_missing_data_error_crosses_process_borders():
         (dict(images=[dict(id=5)]), "an image has no 'file_name'"),
         (dict(categories=[dict(id=3, name='cat'), dict(id=17, name='cat')]), 'several categories are called cat'),
         (dict(images=3), 'not iterable'),
+        (dict(images=[dict(id=5, file_name='5.jpg', width='wide')]), "'width', 'height' and 'area' must be numbers"),
     ],
 )
 def test_an_unfit_file_is_named_with_its_problem(coco_root, changes, problem):
     rewrite(coco_root, **changes)
     with pytest.raises(AnnotationError, match=rf'instances\.json is not a COCO annotation file: .*{problem}'):
+        build(coco_root)
+
+
+def test_areas_are_those_of_the_largest_object_as_a_fraction_of_the_image(coco_root):
+    boxes = [(3, dict(area=20)), (3, dict(area=50)), (90, dict(bbox=[1, 1, 5, 2])), (17, dict(area=30)), (17, dict())]
+    annotations = [dict(id=i, image_id=5, category_id=label) | box for i, (label, box) in enumerate(boxes)]
+    image = dict(id=5, file_name='5.jpg', width=20, height=10)
+    for order in (annotations, annotations[::-1]):
+        rewrite(coco_root, images=[image], annotations=order)
+        info = build(coco_root).get_data_info(0)
+        assert info['gt_label'] == [CAT, CAR, PERSON]
+        assert info['label_areas'] == pytest.approx([0.25, float('nan'), 0.05], nan_ok=True)
+
+
+def test_an_image_id_that_stands_twice_is_named(coco_root):
+    rewrite(coco_root, images=[dict(id=5, file_name='5.jpg'), dict(id=5, file_name='other.jpg')])
+    with pytest.raises(AnnotationError, match=r'instances\.json has the image id 5 more than once'):
+        build(coco_root)
+
+
+@pytest.mark.parametrize(
+    'name', ['../secret.jpg', '/etc/passwd', 'a/../../b.jpg', 'C:\\b.jpg', '..\\b.jpg', 'a\0.jpg', '']
+)
+def test_images_cannot_lie_outside_of_their_folder(coco_root, name):
+    rewrite(coco_root, images=[dict(id=5, file_name=name)], annotations=[])
+    with pytest.raises(AnnotationError, match=r'instances\.json must name images by paths below the folder'):
         build(coco_root)
 
 
