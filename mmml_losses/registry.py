@@ -54,6 +54,8 @@ class Registry(mmengine_registry.Registry):
 # MMEngine has no registry for losses, and a parent takes one child per scope: losses and heads share one object.
 LOSSES = MODELS = Registry('model', mmengine_registry.MODELS, locations=['mmml_losses.losses', 'mmml_losses.models'])
 DATASETS = Registry('dataset', mmengine_registry.DATASETS, locations=['mmml_losses.datasets'])
+DATA_SAMPLERS = Registry('data sampler', mmengine_registry.DATA_SAMPLERS, locations=['mmml_losses.datasets'])
+TRANSFORMS = Registry('transform', mmengine_registry.TRANSFORMS, locations=['mmml_losses.datasets'])
 METRICS = Registry('metric', mmengine_registry.METRICS, locations=['mmml_losses.evaluation'])
 EVALUATOR = Registry('evaluator', mmengine_registry.EVALUATOR, locations=['mmml_losses.evaluation'])
 HOOKS = Registry('hook', mmengine_registry.HOOKS, locations=['mmml_losses.engine'])

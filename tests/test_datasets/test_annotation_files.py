@@ -3,7 +3,7 @@
 import pytest
 
 from mmml_losses.datasets import AnnotationError
-from mmml_losses.datasets.annotation_files import read_csv, read_json, read_lines, refuse_repeated
+from mmml_losses.datasets.readers.annotation_files import read_csv, read_json, read_lines, refuse_repeated
 
 
 @pytest.fixture

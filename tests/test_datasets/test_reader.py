@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mmml_losses.datasets import AnnotationError, MissingDataError
-from mmml_losses.datasets.reader import MultiLabelReader
+from mmml_losses.datasets.readers.reader import MultiLabelReader
 
 
 class Numbers(MultiLabelReader):
@@ -50,6 +50,18 @@ def test_sparse_labels_become_scores_where_some_are_unknown(root, serialize_data
 def test_images_without_a_positive_can_be_dropped(root):
     dataset = Numbers('list.txt', str(root), 'images', drop_empty=True)
     assert [dataset.get_data_info(idx)['gt_label'] for idx in range(len(dataset))] == [[0], [1, 2], [3]]
+
+
+def test_images_that_are_not_there_can_be_skipped(root):
+    (root / 'images' / 'folder').mkdir()
+    (root / 'images' / 'folder' / 'f.jpg').touch()
+    (root / 'list.txt').write_text('a.jpg +0\nb.jpg +1\nfolder/f.jpg +2\nnowhere/g.jpg +3\n')
+    dataset = Numbers('list.txt', str(root), 'images', skip_missing=True)
+    assert [dataset.get_data_info(idx)['gt_label'] for idx in range(len(dataset))] == [[0], [2]]
+    assert len(Numbers('list.txt', str(root), 'images')) == 4
+    (root / 'list.txt').write_text('b.jpg +1\n')
+    with pytest.raises(MissingDataError, match=r'images has none of the 1 images that .*list\.txt lists'):
+        Numbers('list.txt', str(root), 'images', skip_missing=True)
 
 
 def test_missing_files_are_named(root):

@@ -1,5 +1,7 @@
+import hashlib
 import pickle
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +11,9 @@ from mmengine.registry import DefaultScope
 from torch.utils.data import DataLoader
 
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
-from mmml_losses.datasets import AnnotationError, CocoMultiLabel, MissingDataError, Relabelled
-from mmml_losses.datasets.label_file import save_label_file
-from mmml_losses.datasets.label_wrapper import LabelWrapper, read_labels
+from mmml_losses.datasets import AnnotationError, CocoMultiLabel, LabelWrapper, MissingDataError, Relabelled
+from mmml_losses.datasets.labels.label_file import save_label_file
+from mmml_losses.datasets.labels.reading import read_labels
 
 CLASSES = ('cat', 'car', 'person')
 ROWS = [[0], [], [1, 2], [2], [0, 1]]
@@ -42,8 +44,8 @@ def scored(labels, **kwargs):
     return Toy([dict(gt_score=row.astype(np.float32)) for row in labels], **kwargs)
 
 
-def write(folder, dataset, labels=NEW):
-    save_label_file(folder / 'labels.json', labels, read_labels(dataset), {})
+def write(folder, dataset, labels=NEW, selected=None):
+    save_label_file(folder / 'labels.json', labels, read_labels(dataset), {}, selected)
     return str(folder / 'labels.json')
 
 
@@ -141,7 +143,7 @@ def test_it_builds_from_a_config_of_the_host(file, coco_root):
     )
     with (
         DefaultScope.overwrite_default_scope('mmpretrain'),
-        pytest.raises(AnnotationError, match='the file has 5 samples, the dataset 10'),
+        pytest.raises(AnnotationError, match='made for 5 samples, the dataset has 10'),
     ):
         MMENGINE_DATASETS.build(cfg)
     with DefaultScope.overwrite_default_scope('mmpretrain'):
@@ -296,8 +298,8 @@ def test_wrappers_stack(tmp_path, file):
     [
         (lambda: Toy(metainfo=dict(classes=('cat', 'car', 'dog'))), "class 2 is 'person' in the file and 'dog'"),
         (lambda: Toy(metainfo=dict(classes=(*CLASSES, 'dog'))), 'the file has 3 classes, the dataset 4'),
-        (lambda: Toy(indices=4), 'the file has 5 samples, the dataset 4'),
-        (lambda: Toy(indices=[1, 0, 2, 3, 4]), 'the same ones in another order'),
+        (lambda: Toy(indices=4), 'made for 5 samples, the dataset has 4'),
+        (lambda: Toy(indices=[1, 0, 2, 3, 4]), 'for the same images in another order'),
         (lambda: Toy([dict(gt_label=row) for row in NEW_ROWS]), r'other labels of the same images \(6 positives'),
     ],
 )
@@ -372,6 +374,37 @@ def test_datasets_with_items_of_their_own_making_are_refused(file):
         Relabelled([1, 2], file)
 
 
+@pytest.mark.parametrize('serialize_data', [True, False])
+def test_a_file_may_choose_samples(tmp_path, serialize_data):
+    def build():
+        return Toy(serialize_data=serialize_data, pipeline=[MarkRows()])
+
+    dataset = Relabelled(build(), write(tmp_path, build(), NEW[[3, 1]], [3, 1]))
+    assert len(dataset) == 2
+    assert served(dataset) == [item['seen'] for item in dataset] == [NEW_ROWS[3], NEW_ROWS[1]]
+    assert [item['img_path'] for item in dataset] == ['images/3.jpg', 'images/1.jpg']
+    assert [item['sample_idx'] for item in dataset] == [0, 1]
+    assert np.array_equal(dataset.true_labels(), SOURCE[[3, 1]])
+    with pytest.raises(AnnotationError, match='made for 5 samples, the dataset has 4'):
+        Relabelled(Toy(indices=4), str(tmp_path / 'labels.json'))
+
+
+def test_the_settings_tell_which_file_it_was(file, tmp_path):
+    settings = Relabelled(Toy(), file).settings()
+    assert settings == dict(
+        type='Relabelled', labels='labels.json', sha256=hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    )
+    assert Relabelled(Toy(), file, lazy_init=True).missing_files() == []
+    missing = str(tmp_path / 'nothing.json')
+    assert Relabelled(Toy(), missing, lazy_init=True).missing_files() == [missing]
+
+
+@pytest.mark.parametrize('name', ['labels.pkl', 'labels', 'labels.gz', 'labels.json.gz'])
+def test_a_file_of_another_kind_is_refused_by_its_name(name):
+    with pytest.raises(ValueError, match=rf"labels must be a file '\.json', '\.txt' or '\.txt\.gz', got '{name}'"):
+        Relabelled(Toy(), name, lazy_init=True)
+
+
 def test_a_missing_file_is_named_before_the_dataset_is_built(tmp_path):
     def build():
         raise AssertionError('the dataset was built')
@@ -384,6 +417,7 @@ def test_wrapping_a_dataset_of_the_size_of_coco_takes_a_byte_per_label(tmp_path)
     labels = np.random.RandomState(0).rand(82081, 80) < 0.04
     infos = [dict(gt_label=np.flatnonzero(row).tolist()) for row in labels]
     inner = Toy(infos, metainfo=dict(classes=tuple(map(str, range(80)))))
-    file = write(tmp_path, inner, np.ones(labels.shape, dtype=np.int8))
+    file = write(tmp_path, inner, np.roll(labels, 1, axis=1).astype(np.int8))
     dataset = Relabelled(inner, file)
     assert dataset._labels.nbytes == labels.size
+    assert dataset.positions() is None

@@ -8,7 +8,7 @@ from dataclasses import fields
 from mmengine.dist import barrier
 
 from ...registry import DATASETS
-from ..coco import CocoMultiLabel
+from ..readers.coco import CocoMultiLabel
 from .files import ann_file, make_digit_scenes
 from .settings import CLASSES, SPLITS, SceneSettings
 

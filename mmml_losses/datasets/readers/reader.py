@@ -8,22 +8,24 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from mmengine.dataset import BaseDataset, force_full_init
+from mmengine.logging import print_log
 
-from .errors import AnnotationError, MissingDataError
-
-POSITIVE, NEGATIVE, UNKNOWN = 1, 0, -1
+from ..errors import AnnotationError, MissingDataError
+from ..labels.sample_labels import NEGATIVE, POSITIVE, UNKNOWN
 
 
 class MultiLabelReader(BaseDataset):
     """A dataset of images with a set of labels each. A subclass writes :meth:`read_samples`.
 
     A data info has ``gt_label``, the ascending class indices of the positives, and ``img_path``. Where some labels are
-    not known it also has ``gt_score``, (C,) float32 with 1 positive, 0 negative and -1 unknown.
+    not known it also has ``gt_score``, (C,) float32 with 1 positive, 0 negative and -1 unknown; where they are soft,
+    ``gt_score`` is between 0 and 1, and ``gt_label`` has the classes above 0.
 
     In memory samples are sparse: beside ``gt_label`` a subclass lists either the classes in ``negative_label``, all
-    others being unknown, or those in ``unknown_label``, all others being negative. It may give ``label_areas``, for
-    each class of ``gt_label`` the area of its largest object as a fraction of the image, which label wrappers ask for;
-    and ``sample_name`` where one image makes several samples.
+    others being unknown, or those in ``unknown_label``, all others being negative; or ``label_scores``, a soft label
+    for each class of ``gt_label``, all others being negative. It may give ``label_areas``, for each class of
+    ``gt_label`` the area of its largest object as a fraction of the image, which label wrappers ask for; and
+    ``sample_name`` where one image makes several samples.
 
     Args:
         ann_file: Annotation file.
@@ -32,6 +34,8 @@ class MultiLabelReader(BaseDataset):
         metainfo: ``classes`` chooses some of the dataset's classes by name and fixes their order; labels of the others
             are ignored. Any other key is kept as it is.
         drop_empty: Leave out images without a positive label.
+        skip_missing: Leave out images that are not there, as of collections whose links have expired; how many is
+            logged. Otherwise a missing image is an error when it is loaded.
         **kwargs: Further arguments of :class:`mmengine.dataset.BaseDataset`, such as ``pipeline``, ``test_mode``,
             ``indices`` or ``lazy_init``.
     """
@@ -44,6 +48,7 @@ class MultiLabelReader(BaseDataset):
         metainfo: Mapping | None = None,
         *,
         drop_empty: bool = False,
+        skip_missing: bool = False,
         **kwargs,
     ):
         if isinstance(data_prefix, str):
@@ -51,6 +56,7 @@ class MultiLabelReader(BaseDataset):
         if 'img_path' not in data_prefix:
             raise ValueError(f"data_prefix must be a folder or have the key 'img_path', got {dict(data_prefix)}")
         self.drop_empty = drop_empty
+        self.skip_missing = skip_missing
         super().__init__(
             ann_file=os.path.expanduser(ann_file),
             data_root=os.path.expanduser(data_root),
@@ -70,6 +76,10 @@ class MultiLabelReader(BaseDataset):
         """The annotation files that must be there."""
         return [self.ann_file]
 
+    def image_folders(self) -> list[str]:
+        """The folders that images must be in."""
+        return [self.data_prefix['img_path']]
+
     @property
     def CLASSES(self) -> tuple[str, ...] | None:  # noqa: N802 (the name that mmpretrain's hooks ask for)
         """Class names in the order of the class indices; None until the annotations are read."""
@@ -77,26 +87,46 @@ class MultiLabelReader(BaseDataset):
         return None if classes is None else tuple(classes)
 
     def missing_files(self) -> list[str]:
-        """Annotation files and image folder, where they do not exist or are empty. Needs no loaded annotations."""
+        """Annotation files and image folders, where they do not exist or are empty. Needs no loaded annotations."""
         missing = [file for file in self.annotation_files() if not os.path.isfile(file)]
-        folder = self.data_prefix['img_path']
         # A folder behind a URL is the business of the file client in the pipeline.
-        if '://' not in folder and not _has_entries(folder):
-            missing.append(folder)
-        return missing
+        return missing + [folder for folder in self.image_folders() if '://' not in folder and not _has_entries(folder)]
 
     def load_data_list(self) -> list[dict]:
         """Read the annotation files, and take the class names from them."""
         missing = self.missing_files()
         if missing:
             files = self.annotation_files()
+            annotations = f'the annotation file{"s" * (len(files) > 1)} {", ".join(files)} and ' if files else ''
             raise MissingDataError(
-                f'{type(self).__name__} needs the annotation file{"s" * (len(files) > 1)} {", ".join(files)} and the '
-                f'images in {self.data_prefix["img_path"]}, seen from {os.getcwd()}; missing or empty: '
-                f'{", ".join(missing)}',
+                f'{type(self).__name__} needs {annotations}the images in {", ".join(self.image_folders())}, seen from '
+                f'{os.getcwd()}; missing or empty: {", ".join(missing)}',
                 missing,
             )
-        return [sample for sample in self.read_samples() if sample['gt_label'] or not self.drop_empty]
+        samples = [sample for sample in self.read_samples() if sample['gt_label'] or not self.drop_empty]
+        if not samples:  # which MMEngine could not serialise
+            problem = 'with a positive label' if self.drop_empty else 'at all'
+            source = ', '.join(self.annotation_files() or self.image_folders())
+            raise AnnotationError(f'{source} must have samples, got none {problem}')
+        return self._with_image(samples) if self.skip_missing else samples
+
+    def _with_image(self, samples: list[dict]) -> list[dict]:
+        """The samples whose image is there. Each folder is listed once, which is faster than asking for each file."""
+        files: dict[str, set[str]] = {}
+        kept = []
+        for sample in samples:
+            folder, name = os.path.split(sample['img_path'])
+            if folder not in files:
+                files[folder] = set(os.listdir(folder or '.')) if os.path.isdir(folder or '.') else set()
+            if name in files[folder]:
+                kept.append(sample)
+        listed, folder = ' and '.join(self.annotation_files() or self.image_folders()), self.data_prefix['img_path']
+        if samples and not kept:
+            raise MissingDataError(f'{folder} has none of the {len(samples)} images that {listed} lists', [folder])
+        if len(kept) < len(samples):
+            left_out = f'{len(samples) - len(kept)} of {len(samples)} images that {listed} lists'
+            print_log(f'{left_out} are not in {folder} and are left out', logger='current')
+        return kept
 
     def choose_classes(self, names: Sequence[str], source: str | os.PathLike) -> dict[str, int]:
         """Settle the classes, and give the index of each by its name.
@@ -113,6 +143,10 @@ class MultiLabelReader(BaseDataset):
         self._metainfo['classes'] = chosen
         return {name: index for index, name in enumerate(chosen)}
 
+    def path_below_root(self, name: str) -> str:
+        """The path of a file that is given relative to ``data_root``, as ``ann_file`` is."""
+        return os.path.join(self.data_root, os.path.expanduser(name))
+
     def image_path(self, name: str, ann_file: str | os.PathLike | None = None) -> str:
         """The path of an image below the folder of the images.
 
@@ -123,7 +157,7 @@ class MultiLabelReader(BaseDataset):
         Raises:
             AnnotationError: It would lie somewhere else.
         """
-        if not isinstance(name, str) or not name or _leaves_its_folder(name):
+        if not isinstance(name, str) or not name or leaves_its_folder(name):
             raise AnnotationError(
                 f'{ann_file or self.ann_file} must name images by paths below the folder of the images, got {name!r}'
             )
@@ -131,9 +165,9 @@ class MultiLabelReader(BaseDataset):
 
     @force_full_init
     def get_data_info(self, idx: int) -> dict:
-        """The data info of a sample, with ``gt_score`` where some labels are not known."""
+        """The data info of a sample, with ``gt_score`` where some labels are not known, or soft."""
         info = super().get_data_info(idx)
-        listed = [key for key in ('negative_label', 'unknown_label') if key in info]
+        listed = [key for key in ('negative_label', 'unknown_label', 'label_scores') if key in info]
         if listed:
             info['gt_score'] = score_row(info, len(self._metainfo['classes']))
             for key in listed:
@@ -150,11 +184,12 @@ def score_row(info: Mapping, num_classes: int) -> np.ndarray:
     row = np.full(num_classes, UNKNOWN if 'negative_label' in info else NEGATIVE, dtype=np.float32)
     row[info.get('negative_label', [])] = NEGATIVE
     row[info.get('unknown_label', [])] = UNKNOWN
-    row[info['gt_label']] = POSITIVE
+    row[info['gt_label']] = info.get('label_scores', POSITIVE)
     return row
 
 
-def _leaves_its_folder(name: str) -> bool:
+def leaves_its_folder(name: str) -> bool:
+    """Whether a path of an annotation file could lead out of the folder that it is relative to."""
     # Backslashes separate folders on Windows alone, but a file that was written there must not be read otherwise here.
     parts = re.split(r'[/\\]', name)
     return parts[0] == '' or '..' in parts or '\0' in name or re.match(r'[A-Za-z]:', name) is not None

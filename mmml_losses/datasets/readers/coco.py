@@ -8,9 +8,9 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ..registry import DATASETS
+from ...registry import DATASETS
+from ..errors import AnnotationError
 from .annotation_files import refuse_repeated
-from .errors import AnnotationError
 from .reader import MultiLabelReader
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The labels of a dataset: read, drawn, saved."""

@@ -1,0 +1,45 @@
+"""Random numbers that belong to a sample and a class, and to nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+
+
+def uniform_draws(seed: int, stream: str, keys: Sequence[str], rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """A uniform random number for each pair of a sample and a class.
+
+    The number follows from the seed, the stream, the name of the sample and the class index alone. It is the same in
+    every process, for any order or choice of samples, and with every version of Python and NumPy: only integers are
+    hashed and mixed.
+
+    Args:
+        seed: Any integer.
+        stream: Whose numbers they are: two streams of one seed are independent.
+        keys: Names of the samples.
+        rows: Positions in ``keys``.
+        columns: Class indices; broadcast with ``rows``.
+
+    Returns:
+        float64 in [0, 1), of the shape of ``rows`` and ``columns``.
+    """
+    secret = blake2b(json.dumps([int(seed), stream]).encode(), digest_size=16).digest()
+    names = [blake2b(key.encode('utf-8', 'surrogateescape'), digest_size=8, key=secret).digest() for key in keys]
+    starts = np.frombuffer(b''.join(names), dtype='<u8').astype(np.uint64)
+    # The sequence of the generator SplitMix64, which starts at the hash of the name: a number for each class.
+    steps = np.asarray(columns).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = _mix(starts[rows] + steps)
+    # As many bits as a double has for the fraction.
+    return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _mix(bits: np.ndarray) -> np.ndarray:
+    """Spread every bit of 64 over all of them; changes its input."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(factor)
+    bits ^= bits >> np.uint64(31)
+    return bits

@@ -1,0 +1,80 @@
+"""The labels of a dataset, sample by sample."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+POSITIVE, NEGATIVE, UNKNOWN = 1, 0, -1
+
+
+@dataclass(frozen=True)
+class SampleLabels:
+    """The labels of a dataset, in its order.
+
+    Attributes:
+        classes: Names of the C classes.
+        keys: A name for each of the N samples that is the same on every machine, such as its file's below the folder
+            of the images.
+        labels: (N, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown.
+        areas: (N, C) float32, how large the largest object of a class is, NaN where that is not known; None where it
+            is known of no sample, or was not asked for. Comparable within a sample, not always between samples.
+    """
+
+    classes: tuple[str, ...]
+    keys: Sequence[str]
+    labels: np.ndarray
+    areas: np.ndarray | None = None
+
+    def take(self, positions: np.ndarray) -> SampleLabels:
+        """The samples at these positions, in this order."""
+        return SampleLabels(
+            self.classes,
+            [self.keys[position] for position in positions],
+            self.labels[positions],
+            None if self.areas is None else self.areas[positions],
+        )
+
+    def fingerprint(self) -> dict[str, int | str]:
+        """What tells this dataset from every other one: a few numbers and two checksums."""
+        return dict(
+            samples=len(self.labels),
+            positives=int((self.labels == POSITIVE).sum()),
+            keys_sha256=_sha256('\0'.join(self.keys).encode('utf-8', 'surrogateescape')),
+            labels_sha256=_sha256(np.ascontiguousarray(self.labels, dtype=np.int8)),
+        )
+
+
+def fill_rows(labels: np.ndarray, rows: Sequence[Sequence[int]], value: int) -> None:
+    """Set ``labels[i, j] = value`` for every class index j in row i.
+
+    Args:
+        labels: (N, C) array, changed in place.
+        rows: N lists of class indices.
+        value: What to set.
+    """
+    num_samples, num_classes = labels.shape
+    if len(rows) != num_samples:
+        raise ValueError(f'there must be {num_samples} rows of class indices, got {len(rows)}')
+    columns = np.array(list(chain.from_iterable(rows)))
+    if columns.size == 0:
+        return
+    if columns.dtype.kind not in 'iu':
+        raise ValueError('class indices must be integers')
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=num_samples)
+    samples = np.repeat(np.arange(num_samples), lengths)
+    outside = (columns < 0) | (columns >= num_classes)
+    if outside.any():
+        first = int(outside.argmax())
+        raise ValueError(
+            f'class indices must be from 0 to {num_classes - 1}, got {columns[first]} for sample {samples[first]}'
+        )
+    labels[samples, columns] = value
+
+
+def _sha256(content: bytes | np.ndarray) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,1 @@
+"""Readers of datasets: annotation files in, samples with labels out."""

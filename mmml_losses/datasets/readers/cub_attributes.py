@@ -1,0 +1,200 @@
+"""CUB-200-2011: birds with 312 attributes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from ...registry import DATASETS
+from ..errors import AnnotationError
+from .annotation_files import read_lines, refuse_repeated
+from .reader import MultiLabelReader
+
+SPLITS = dict(train='1', test='0')
+CERTAINTIES = (1, 2, 3, 4)
+PRESENT = 8  # in the codes of labels, added to the certainty
+
+
+@DATASETS.register_module()
+class CUBAttributes(MultiLabelReader):
+    """Images of CUB-200-2011 with the attributes that annotators saw in each.
+
+    The files lie as the official archive unpacks, with ``attributes.txt`` beside the folder; it may as well lie in the
+    folder or in its ``attributes``::
+
+        data/attributes.txt
+        data/CUB_200_2011/
+          images.txt, train_test_split.txt, images/
+          attributes/certainties.txt, attributes/image_attribute_labels.txt
+
+    A line of ``image_attribute_labels.txt`` is ``<image id> <attribute id> <is_present> <certainty id> <time>``. A few
+    lines of the official file have one or two columns more; the first four mean the same there, and nothing else is
+    read. Every image must have one line for each attribute.
+
+    Every item is ``dict(img_path=..., gt_label=[...], img_id=...)``, in the order of ``images.txt``, and has
+    ``gt_score`` where ``min_certainty`` makes labels unknown; see :class:`MultiLabelReader`.
+
+    Args:
+        data_root: Folder of the dataset.
+        split: ``'train'`` or ``'test'``, 5,994 and 5,794 images.
+        min_certainty: Labels that the annotators were less certain of become unknown, present and absent ones alike:
+            2 takes those of parts that are not visible (1) away, 3 also those that were guessed (2), and 4 also those
+            that were probable (3), so that only the definite ones (4) stay. With 1, the default, every label stays as
+            it is: the LASD paper names no threshold for its 31.4 positives an image.
+        data_prefix: Folder of the images.
+        **kwargs: Further arguments of :class:`MultiLabelReader`.
+
+    Example:
+        >>> dataset = CUBAttributes('data/CUB_200_2011', split='train')
+        >>> len(dataset), len(dataset.CLASSES)
+        (5994, 312)
+    """
+
+    def __init__(
+        self,
+        data_root: str = 'data/CUB_200_2011',
+        split: str = 'train',
+        *,
+        min_certainty: int = 1,
+        data_prefix: str = 'images',
+        **kwargs,
+    ):
+        if split not in SPLITS:
+            raise ValueError(f'split must be one of {", ".join(SPLITS)}, got {split!r}')
+        if min_certainty not in CERTAINTIES:
+            raise ValueError(f'min_certainty must be 1, 2, 3 or 4, got {min_certainty!r}')
+        self.split = split
+        self.min_certainty = min_certainty
+        super().__init__(
+            'attributes/image_attribute_labels.txt', data_root=data_root, data_prefix=data_prefix, **kwargs
+        )
+
+    def annotation_files(self) -> list[str]:
+        """The five text files."""
+        return [
+            self.path_below_root('images.txt'),
+            self.path_below_root('train_test_split.txt'),
+            self._attributes_file(),
+            self.path_below_root('attributes/certainties.txt'),
+            self.ann_file,
+        ]
+
+    def _attributes_file(self) -> str:
+        """The list of attributes, where it lies; without one, where the archive puts it."""
+        beside = os.path.join(os.path.dirname(os.path.abspath(self.data_root)), 'attributes.txt')
+        places = [beside, *map(self.path_below_root, ('attributes/attributes.txt', 'attributes.txt'))]
+        return next((place for place in places if os.path.isfile(place)), beside)
+
+    def read_samples(self) -> Iterator[dict]:
+        """The images of the split with their attributes."""
+        images_file, split_file, attributes_file, certainties_file, labels_file = self.annotation_files()
+        names = _read_names(images_file, 'image')
+        parts = _read_split(split_file, names)
+        attributes = _read_names(attributes_file, 'attribute')
+        refuse_repeated(attributes.values(), attributes_file, 'attribute')
+        classes = self.choose_classes(list(attributes.values()), attributes_file)
+        _check_certainties(certainties_file)
+        present, certainty = _read_labels(labels_file, list(names), list(attributes))
+        # The columns of the attributes that are classes, in the order of the classes.
+        position = {name: index for index, name in enumerate(attributes.values())}
+        columns = [position[name] for name in classes]
+        present, unknown = present[:, columns], certainty[:, columns] < self.min_certainty
+        for row, (image_id, name) in enumerate(names.items()):
+            if parts[image_id] == SPLITS[self.split]:
+                labels = dict(gt_label=np.flatnonzero(present[row] & ~unknown[row]).tolist())
+                if self.min_certainty > 1:
+                    labels['unknown_label'] = np.flatnonzero(unknown[row]).tolist()
+                yield dict(img_path=self.image_path(name, images_file), img_id=image_id, **labels)
+
+
+def _read_names(path: str, what: str) -> dict[int, str]:
+    """A file with lines ``<id> <name>``, as the name of each id."""
+    return {key: name for _, key, name in _read_rows(path, what)}
+
+
+def _read_split(path: str, images: Mapping[int, str]) -> dict[int, str]:
+    """The part, 1 or 0, that each image is in."""
+    parts = {}
+    for number, image_id, part in _read_rows(path, 'image'):
+        if image_id not in images:
+            raise AnnotationError(f'{path}, line {number}: images.txt has no image id {image_id}')
+        if part not in SPLITS.values():
+            raise AnnotationError(f'{path}, line {number}: must be 1 (train) or 0 (test) for an image, got {part!r}')
+        parts[image_id] = part
+    absent = images.keys() - parts.keys()
+    if absent:
+        raise AnnotationError(f'{path} must have a line for each image, got none for the image id {min(absent)}')
+    return parts
+
+
+def _read_rows(path: str, what: str) -> Iterator[tuple[int, int, str]]:
+    """The lines ``<id> <name>`` of a file: number of the line, id and name."""
+    known = set()
+    for number, line in read_lines(path):
+        key, _, name = line.partition(' ')
+        if not (key.isascii() and key.isdigit()) or not name:
+            raise AnnotationError(f"{path}, line {number}: must be '<{what} id> <entry>', got {line!r}")
+        if int(key) in known:
+            raise AnnotationError(f'{path}, line {number}: the {what} id {key} is there more than once')
+        known.add(int(key))
+        yield number, int(key), name.strip()
+    if not known:
+        raise AnnotationError(f'{path} is empty')
+
+
+def _check_certainties(path: str) -> None:
+    """Refuse certainties with another meaning than the official ones, which ``min_certainty`` counts on."""
+    names = _read_names(path, 'certainty')
+    if tuple(names) != CERTAINTIES or 'not visible' not in names[1] or 'definitely' not in names[4]:
+        raise AnnotationError(f"{path} must go from '1 not visible' to '4 definitely', got {names}")
+
+
+def _read_labels(path: str, images: list[int], attributes: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each image has each attribute, and how certain that is.
+
+    Returns:
+        Booleans and certainty ids, both (images, attributes).
+    """
+    # The official file has 3.7 million lines: ids are looked up as they are written, and each line makes one byte.
+    start_of_image = {str(image): row * len(attributes) for row, image in enumerate(images)}
+    column_of = {str(attribute): column for column, attribute in enumerate(attributes)}
+    code_of = {
+        (str(present), str(certainty)): present * PRESENT + certainty for present in (0, 1) for certainty in CERTAINTIES
+    }
+    codes = bytearray(len(images) * len(attributes))
+    for number, line in read_lines(path):
+        fields = line.split()
+        try:
+            cell = start_of_image[fields[0]] + column_of[fields[1]]
+            code = code_of[fields[2], fields[3]]
+        except LookupError:
+            problem = _problem(fields, start_of_image, column_of)
+            raise AnnotationError(f'{path}, line {number}: {problem}, got {line!r}') from None
+        if codes[cell]:
+            raise AnnotationError(
+                f'{path}, line {number}: the image id {fields[0]} has the attribute id {fields[1]} more than once'
+            )
+        codes[cell] = code
+    table = np.frombuffer(codes, dtype=np.uint8).reshape(len(images), len(attributes))
+    if not table.all():
+        row, column = np.argwhere(table == 0)[0]
+        raise AnnotationError(
+            f'{path} must have a line for each image and attribute, got none for the image id {images[row]} and the '
+            f'attribute id {attributes[column]}'
+        )
+    return table >= PRESENT, table % PRESENT
+
+
+def _problem(fields: list[str], images: dict, attributes: dict) -> str:
+    """What is wrong with a line of the labels."""
+    if len(fields) < 4:
+        return 'must be an image id, an attribute id, is_present, a certainty id and a time'
+    if fields[0] not in images:
+        return f'images.txt has no image id {fields[0]}'
+    if fields[1] not in attributes:
+        return f'attributes.txt has no attribute id {fields[1]}'
+    if fields[2] not in ('0', '1'):
+        return f'is_present must be 0 or 1, not {fields[2]}'
+    return f'the certainty id must be 1, 2, 3 or 4, not {fields[3]}'

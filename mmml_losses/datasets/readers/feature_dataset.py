@@ -1,0 +1,234 @@
+"""Frozen features with labels, as a dataset that a linear or MLP head trains on in seconds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+from mmengine.dataset import force_full_init
+
+from ...registry import DATASETS
+from ..errors import AnnotationError
+from .annotation_files import refuse_repeated
+from .feature_file import FeatureFile
+from .reader import NEGATIVE, POSITIVE, UNKNOWN, MultiLabelReader
+
+BLOCK = 1024
+
+
+@DATASETS.register_module()
+class FeatureDataset(MultiLabelReader):
+    """Features and labels of an ``.npz`` file, such as ``tools/extract_features.py`` writes; read without pickle.
+
+    The file holds ``features`` (N, D) of floats; ``labels`` (N, C) with 1 positive, 0 negative and -1 unknown, or soft
+    labels between 0 and 1; and, if it likes, ``ids`` (N,), integers or text that name the samples, and ``classes``
+    (C,), the names of the classes. One file may hold several splits, as ``train_features``, ``train_labels`` and so
+    on; ``classes`` are theirs together.
+
+    Uncompressed features (``numpy.savez``) stay in the file and are read sample by sample; the workers of a dataloader
+    share what the system caches of it. A data info has ``features``, a read-only view of a row, which nothing reads
+    until the pipeline, of which it gets a copy; the labels as of every reader; ``img_id``, the id as the file has it;
+    and ``sample_name``, the id as text, or else the number of the row.
+
+    Args:
+        ann_file: The file.
+        split: What the names of the arrays begin with: ``'train'`` stands for ``train_features``, ``train_labels`` and
+            ``train_ids``. Without it they are ``features``, ``labels`` and ``ids``.
+        features: Name of the array of features, where it is another one.
+        labels: Name of the array of labels, where it is another one.
+        ids: Name of the array of ids, where it is another one.
+        classes: Name of the array of class names. A file may have none if it is not asked for; classes are then called
+            by their indices.
+        data_root: Folder that ``ann_file`` is relative to.
+        metainfo: ``classes`` chooses some of the classes by name and fixes their order.
+        pipeline: Transforms, which find the features of a sample as ``features``, (D,).
+        **kwargs: ``drop_empty`` and further arguments of :class:`mmengine.dataset.BaseDataset`.
+
+    Example:
+        >>> dataset = FeatureDataset('features.npz', split='train')
+        >>> dataset.get_data_info(0)['features'].shape
+        (1280,)
+    """
+
+    def __init__(
+        self,
+        ann_file: str,
+        split: str = '',
+        *,
+        features: str | None = None,
+        labels: str | None = None,
+        ids: str | None = None,
+        classes: str | None = None,
+        data_root: str = '',
+        metainfo: Mapping | None = None,
+        pipeline: Sequence[dict | Callable] = (),
+        **kwargs,
+    ):
+        prefix = f'{split}_' if split else ''
+        self.features_name = features or f'{prefix}features'
+        self.labels_name = labels or f'{prefix}labels'
+        # What was not asked for by name may be missing.
+        self.ids_name, self.needs_ids = ids or f'{prefix}ids', ids is not None
+        self.classes_name, self.needs_classes = classes or 'classes', classes is not None
+        super().__init__(ann_file, data_root, metainfo=metainfo, pipeline=[_copy_features, *pipeline], **kwargs)
+
+    def missing_files(self) -> list[str]:
+        """The file, if it does not exist."""
+        return [] if os.path.isfile(self.ann_file) else [self.ann_file]
+
+    def load_data_list(self) -> list[dict]:
+        """Read the file, all but the features."""
+        FeatureFile(self.ann_file)  # the reader's own error for a missing file would ask for images
+        return super().load_data_list()
+
+    def read_samples(self) -> Iterator[dict]:
+        """The samples, each with the number of its row in place of features."""
+        file = FeatureFile(self.ann_file)
+        self._features = file.array(self.features_name)
+        features = self._features.values
+        if features.ndim != 2 or features.dtype.kind != 'f' or not features.size:
+            raise self._error(self.features_name, 'features must be floats (N, D)', features)
+        labels = file.array(self.labels_name).values
+        if labels.ndim != 2:
+            raise self._error(self.labels_name, 'labels must be (N, C)', labels)
+        self._choose_columns(file, labels.shape[1])
+        ids = self._read_names(file, self.ids_name, self.needs_ids, len(features))
+        for row, sample in enumerate(sparse_labels(self._checked_labels(labels, self.labels_name))):
+            sample['row'] = row
+            if ids is not None:
+                sample['img_id'] = ids[row]
+            yield sample
+
+    @force_full_init
+    def get_data_info(self, idx: int) -> dict:
+        """The data info of a sample. Its features are not read yet."""
+        info = super().get_data_info(idx)
+        row = info.pop('row')
+        info['features'] = self._features.values[row]
+        info['sample_name'] = str(info.get('img_id', row))
+        return info
+
+    @force_full_init
+    def rows(self) -> np.ndarray:
+        """Where the samples of this dataset are in the arrays of the file, (N,)."""
+        return np.array([super(FeatureDataset, self).get_data_info(idx)['row'] for idx in range(len(self))], dtype=int)
+
+    def feature_blocks(self) -> Iterator[np.ndarray]:
+        """The features of this dataset in its order, a few thousand samples at a time, (n, D)."""
+        rows = self.rows()
+        for start in range(0, len(rows), BLOCK):
+            yield self._features.values[rows[start : start + BLOCK]]
+
+    @force_full_init
+    def label_array(self, name: str) -> np.ndarray:
+        """Other labels of this dataset's samples from the same file, (N, C) int8, or float32 where some are soft.
+
+        Args:
+            name: Name of the array.
+        """
+        labels = FeatureFile(self.ann_file).array(name).values
+        return self._checked_labels(labels, name)[self.rows()]
+
+    def _choose_columns(self, file: FeatureFile, num_classes: int) -> None:
+        names = self._read_names(file, self.classes_name, self.needs_classes, num_classes)
+        names = [str(index) for index in range(num_classes)] if names is None else list(map(str, names))
+        self._columns = [names.index(name) for name in self.choose_classes(names, self.ann_file)]
+        self._num_columns = num_classes
+
+    def _read_names(self, file: FeatureFile, name: str, needed: bool, count: int) -> list[int | str] | None:
+        if name not in file.names and not needed:
+            return None
+        names = file.array(name).values
+        if names.shape != (count,) or names.dtype.kind not in 'iuU':
+            raise self._error(name, f'must be integers or text ({count},)', names)
+        refuse_repeated(names.tolist(), self.ann_file, f'entry of {name!r}')
+        return names.tolist()
+
+    def _checked_labels(self, labels: np.ndarray, name: str) -> np.ndarray:
+        """The labels of the chosen classes for all rows of the file."""
+        expected = (len(self._features.values), self._num_columns)
+        if labels.shape != expected or labels.dtype.kind not in 'biuf':
+            raise self._error(name, f'labels must be numbers {expected}', labels)
+        soft = labels.dtype.kind == 'f' and any((block != block.round()).any() for block in _blocks(labels))
+        found = np.empty((len(labels), len(self._columns)), dtype=np.float32 if soft else np.int8)
+        for start, block in zip(range(0, len(labels), BLOCK), _blocks(labels), strict=True):
+            block = block[:, self._columns].astype(np.float32)
+            # Written so that NaN is wrong, too.
+            wrong = np.argwhere(~((block == UNKNOWN) | ((block >= NEGATIVE) & (block <= POSITIVE))))
+            if len(wrong):
+                row, column = wrong[0]
+                raise AnnotationError(
+                    f'{self.ann_file}, array {name!r}: labels must be 1, 0, -1 for unknown, or between 0 and 1, got '
+                    f'{block[row, column]:g} for class {self.CLASSES[column]!r} in row {start + row}'
+                )
+            found[start : start + len(block)] = block
+        return found
+
+    def _error(self, name: str, rule: str, got: np.ndarray) -> AnnotationError:
+        return AnnotationError(f'{self.ann_file}, array {name!r}: {rule}, got {got.dtype} {got.shape}')
+
+
+def sparse_labels(labels: np.ndarray) -> Iterator[dict]:
+    """Labels as the samples of a reader have them, see :class:`MultiLabelReader`.
+
+    Args:
+        labels: (N, C) with 1, 0 and -1, or soft.
+    """
+    num_unknown = sum(int((block == UNKNOWN).sum()) for block in _blocks(labels))
+    num_negative = sum(int((block == NEGATIVE).sum()) for block in _blocks(labels))
+    # The shorter list, the same one for all samples.
+    listed = dict(negative_label=NEGATIVE) if num_unknown > num_negative else dict(unknown_label=UNKNOWN)
+    for block in _blocks(labels):
+        columns = dict(gt_label=_columns_where(block > NEGATIVE))
+        if num_unknown:
+            columns |= {key: _columns_where(block == value) for key, value in listed.items()}
+        for row, values in enumerate(zip(*columns.values(), strict=True)):
+            sample = dict(zip(columns, values, strict=True))
+            if labels.dtype.kind == 'f':
+                sample['label_scores'] = block[row, sample['gt_label']].tolist()
+            yield sample
+
+
+def feature_statistics(datasets: Iterable[FeatureDataset]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each feature over all samples, (D,) float64; read once, block by block.
+
+    A feature that never changes has the deviation 1, so that dividing by it leaves it alone.
+
+    Args:
+        datasets: At least one, all of the same D.
+    """
+    count, mean, squares = 0, 0.0, 0.0
+    for dataset in datasets:
+        for block in dataset.feature_blocks():
+            block = block.astype(np.float64)
+            if not np.isfinite(block).all():
+                raise AnnotationError(
+                    f'{dataset.ann_file}, array {dataset.features_name!r} has features that are not finite'
+                )
+            # Squares around the mean of each block join without the loss of digits that plain sums of squares have.
+            block_mean = block.mean(axis=0)
+            shift, total = block_mean - mean, count + len(block)
+            squares = squares + np.square(block - block_mean).sum(axis=0)
+            squares = squares + np.square(shift) * (count * len(block) / total)
+            mean, count = mean + shift * (len(block) / total), total
+    deviation = np.sqrt(squares / count)
+    return mean, np.where(deviation > 0, deviation, 1.0)
+
+
+def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
+    for start in range(0, len(array), BLOCK):
+        yield array[start : start + BLOCK]
+
+
+def _columns_where(mask: np.ndarray) -> list[list[int]]:
+    """For each row the columns in which it is true."""
+    ends = np.cumsum(mask.sum(axis=1)).tolist()
+    columns = np.nonzero(mask)[1].tolist()
+    return [columns[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _copy_features(info: dict) -> dict:
+    # Views of a file must neither be written to nor become tensors.
+    info['features'] = info['features'].copy()
+    return info

@@ -1,0 +1,167 @@
+"""Open Images with its labels per image: verified positives, verified negatives, and the rest unknown."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from ...registry import DATASETS
+from ..errors import AnnotationError
+from .annotation_files import read_csv
+from .class_lists import distinct_names, read_class_list
+from .reader import MultiLabelReader
+
+OTHERS = ('unknown', 'negative')
+# What the rows say about a class in an image.
+PERSON_SAYS_YES, PERSON_SAYS_NO, MACHINE_SAYS_YES = 1, 2, 4
+
+
+@DATASETS.register_module()
+class OpenImages(MultiLabelReader):
+    """Images of Open Images with the classes that people confirmed or ruled out in each.
+
+    Reads the tables of image labels of all versions (columns ``ImageID``, ``Source``, ``LabelName``, ``Confidence``).
+    A row with confidence 1 makes a positive, one with 0 a negative, and every other class is unknown. Every item is
+    ``dict(img_path=..., gt_label=[...], gt_score=..., img_id='000002b66c9c498e')`` with ``gt_score`` of 1, 0 and -1,
+    in the order in which the images appear; see :class:`MultiLabelReader`. Images are ``<ImageID>.jpg``.
+
+    - Where people disagree, some rows of one image and class being 1 and some 0, the label is unknown.
+    - Rows of classes that are not listed are skipped, and images that nothing is known about then are left out.
+    - Labels are not passed on to more general classes: a row is needed for each.
+
+    Args:
+        ann_file: Table of image labels.
+        classes_file: The classes in their order: an identifier such as ``/m/011k07`` a line, or identifier and name
+            with a comma, with or without a header. Such are the lists of trainable classes (9,605 in version 6) and of
+            class descriptions; which 567 classes the Hill and SPLC paper took is not published.
+        data_root: Folder that the files and ``data_prefix`` are relative to.
+        data_prefix: Folder of the images.
+        descriptions_file: Class descriptions to take the names from, where ``classes_file`` has none. The identifier is
+            added to a name that several classes have.
+        others: What a class is that no row speaks of, ``'unknown'`` or ``'negative'``, as losses for missing labels
+            assume it.
+        machine_confidence: From which confidence on a row with the source ``machine`` makes a positive where no person
+            said anything; with less it says nothing. By default such rows are refused.
+        **kwargs: Further arguments of :class:`MultiLabelReader`. Many images are no longer to be had: ``skip_missing``
+            leaves those out.
+    """
+
+    def __init__(
+        self,
+        ann_file: str,
+        classes_file: str,
+        data_root: str = '',
+        data_prefix: str = '',
+        *,
+        descriptions_file: str = '',
+        others: str = 'unknown',
+        machine_confidence: float | None = None,
+        **kwargs,
+    ):
+        if others not in OTHERS:
+            raise ValueError(f'others must be one of {", ".join(OTHERS)}, got {others!r}')
+        if machine_confidence is not None and not 0 < machine_confidence <= 1:
+            raise ValueError(f'machine_confidence must be in (0, 1], got {machine_confidence}')
+        self.classes_file = classes_file
+        self.descriptions_file = descriptions_file
+        self.others = others
+        self.machine_confidence = machine_confidence
+        super().__init__(ann_file, data_root, data_prefix, **kwargs)
+
+    def annotation_files(self) -> list[str]:
+        """The table and the lists of classes."""
+        lists = [file for file in (self.classes_file, self.descriptions_file) if file]
+        return [self.ann_file, *map(self.path_below_root, lists)]
+
+    def read_samples(self) -> Iterator[dict]:
+        """The images of the table with what is known about each."""
+        names = self._read_names()
+        classes = self.choose_classes(list(names.values()), self.path_below_root(self.classes_file))
+        image_ids, keys, says = self._read_table({key: classes.get(name) for key, name in names.items()}, len(classes))
+        listed = [_per_image(part, len(classes), len(image_ids)) for part in _settle(keys, says)]
+        for image_id, present, absent, disputed in zip(image_ids, *listed, strict=True):
+            if present or absent:
+                sample = dict(img_path=self.image_path(f'{image_id}.jpg'), gt_label=present, img_id=image_id)
+                if self.others == 'unknown':
+                    sample['negative_label'] = absent
+                else:
+                    sample['unknown_label'] = disputed
+                yield sample
+
+    def _read_names(self) -> dict[str, str]:
+        path = self.path_below_root(self.classes_file)
+        names = read_class_list(path, ',', header='LabelName')
+        if self.descriptions_file:
+            descriptions = read_class_list(self.path_below_root(self.descriptions_file), ',', header='LabelName')
+            absent = [key for key in names if key not in descriptions]
+            if absent:
+                where = self.path_below_root(self.descriptions_file)
+                raise AnnotationError(f'{path} lists classes that {where} has not: {", ".join(absent[:10])}')
+            return distinct_names(descriptions, names)
+        return distinct_names(names, names)
+
+    def _read_table(self, classes: dict[str, int | None], width: int) -> tuple[list[str], np.ndarray, np.ndarray]:
+        """The names of the images; and for each row of a class, image times ``width`` plus class, and what it says."""
+        images: dict[str, int] = {}
+        keys, says = array('q'), array('B')
+        meanings: dict[tuple[str, str], int] = {}
+        rows = read_csv(self.ann_file, ('ImageID', 'Source', 'LabelName', 'Confidence'))
+        for line, (image_id, source, label, confidence) in rows:
+            meaning = meanings.get((source, confidence))
+            if meaning is None:
+                meaning = meanings[source, confidence] = self._meaning(source, confidence, line)
+            if label not in classes:
+                _check_identifier(label, f'{self.ann_file}, line {line}')
+                classes[label] = None  # known, and not asked for
+            column = classes[label]
+            if meaning and column is not None:
+                keys.append(images.setdefault(image_id, len(images)) * width + column)
+                says.append(meaning)
+        return list(images), np.frombuffer(keys, dtype=np.int64), np.frombuffer(says, dtype=np.uint8)
+
+    def _meaning(self, source: str, confidence: str, line: int) -> int:
+        place = f'{self.ann_file}, line {line}'
+        try:
+            value = float(confidence)
+        except ValueError:
+            raise AnnotationError(f'{place}: Confidence must be a number, got {confidence!r}') from None
+        if source == 'machine':
+            if self.machine_confidence is None:
+                raise AnnotationError(
+                    f'{place}: the label was made by a machine; machine_confidence says from which Confidence on such '
+                    'labels count'
+                )
+            if not 0 <= value <= 1:
+                raise AnnotationError(f'{place}: Confidence must be in [0, 1], got {confidence}')
+            return MACHINE_SAYS_YES if value >= self.machine_confidence else 0
+        if value not in (0, 1):
+            raise AnnotationError(f'{place}: Confidence of the source {source} must be 0 or 1, got {confidence}')
+        return PERSON_SAYS_YES if value else PERSON_SAYS_NO
+
+
+def _settle(keys: np.ndarray, says: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The keys that are positive, negative and disputed, ascending, when all that the rows say is put together."""
+    order = np.argsort(keys, kind='stable')
+    keys, says = keys[order], says[order]
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    keys, says = keys[first], np.bitwise_or.reduceat(says, first) if len(first) else says
+    people = says & (PERSON_SAYS_YES | PERSON_SAYS_NO)
+    positive = (people == PERSON_SAYS_YES) | (says == MACHINE_SAYS_YES)
+    return keys[positive], keys[people == PERSON_SAYS_NO], keys[people == PERSON_SAYS_YES | PERSON_SAYS_NO]
+
+
+def _per_image(keys: np.ndarray, width: int, num_images: int) -> Iterator[list[int]]:
+    """The classes of each image."""
+    images, labels = np.divmod(keys, width)
+    bounds = np.searchsorted(images, np.arange(num_images + 1)).tolist()
+    labels = labels.tolist()  # many short slices are slow to make of an array
+    return (labels[start:stop] for start, stop in pairwise(bounds))
+
+
+def _check_identifier(label: str, place: str) -> None:
+    if not re.fullmatch(r'/[a-z]/\S+', label):
+        raise AnnotationError(f'{place}: LabelName must be an identifier such as /m/011k07, got {label!r}')

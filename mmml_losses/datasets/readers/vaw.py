@@ -1,0 +1,169 @@
+"""VAW: object instances of Visual Genome with 620 attributes."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+
+from mmengine.logging import print_log
+
+from ...registry import DATASETS
+from ..errors import AnnotationError, MissingDataError
+from ..transforms.crop import read_box
+from .annotation_files import read_json
+from .reader import MultiLabelReader
+
+INSTANCE_KEYS = ('image_id', 'instance_id', 'instance_bbox', 'positive_attributes', 'negative_attributes')
+
+
+@DATASETS.register_module()
+class VAW(MultiLabelReader):
+    """Object instances of VAW, each a sample of its own, with the attributes it has and those it has not.
+
+    The annotation files of the release, and the images of Visual Genome in the two folders that its archives make::
+
+        data/vaw/
+          attribute_index.json
+          train_part1.json, train_part2.json, val.json, test.json
+          VG_100K/, VG_100K_2/
+
+    An annotation file is a list of instances, each with ``image_id``, ``instance_id``, ``instance_bbox`` as
+    ``[x, y, width, height]``, ``object_name``, ``positive_attributes`` and ``negative_attributes``;
+    ``instance_polygon`` is not read. ``attribute_index.json`` gives the class index of each attribute.
+
+    An attribute that is in neither list is unknown. One that is in both is unknown as well, and a warning counts these.
+    Every item is ``dict(img_path=..., bbox=[x, y, width, height], gt_label=[...], gt_score=(620,), img_id=...,
+    sample_name=..., object_name=...)``, ``sample_name`` being the ``instance_id``: put :class:`CropToBox` into the
+    pipeline.
+
+    Args:
+        ann_file: Annotation file, or several that make one dataset. The two-way paper trains on the two parts of train
+            and on val, 229,076 instances, and tests on 31,819.
+        data_root: Folder that the files and ``data_prefix`` are relative to.
+        data_prefix: Folder with the image folders.
+        attribute_file: File with the class indices.
+        image_folders: Folders below ``data_prefix``. The files do not say which of them an image is in, so they are
+            searched; with a single one nothing is searched.
+        drop_degenerate: Leave instances out whose box has no area; else such a file is refused.
+        **kwargs: Further arguments of :class:`MultiLabelReader`. ``drop_empty`` leaves out instances without a positive
+            attribute.
+
+    Example:
+        >>> dataset = VAW(['train_part1.json', 'train_part2.json', 'val.json'], data_root='data/vaw')
+        >>> len(dataset), len(dataset.CLASSES)
+        (229076, 620)
+    """
+
+    def __init__(
+        self,
+        ann_file: str | Sequence[str],
+        data_root: str = '',
+        data_prefix: str = '',
+        *,
+        attribute_file: str = 'attribute_index.json',
+        image_folders: Sequence[str] = ('VG_100K', 'VG_100K_2'),
+        drop_degenerate: bool = False,
+        **kwargs,
+    ):
+        self._instance_files = [ann_file] if isinstance(ann_file, str) else list(ann_file)
+        self._attribute_file = attribute_file
+        self._image_folders = tuple(image_folders)
+        if not self._instance_files or not self._image_folders:
+            raise ValueError('ann_file and image_folders must have at least one entry each')
+        self.drop_degenerate = drop_degenerate
+        super().__init__(self._instance_files[0], data_root, data_prefix, **kwargs)
+
+    def annotation_files(self) -> list[str]:
+        """The file with the class indices, and those with the instances."""
+        return [self.path_below_root(file) for file in (self._attribute_file, *self._instance_files)]
+
+    def image_folders(self) -> list[str]:
+        """The folders that images must be in."""
+        return [os.path.join(self.data_prefix['img_path'], folder) for folder in self._image_folders]
+
+    def read_samples(self) -> Iterator[dict]:
+        """The instances of all files, in their order."""
+        attribute_file, *instance_files = self.annotation_files()
+        names = _read_attributes(attribute_file)
+        classes = self.choose_classes(names, attribute_file)
+        # None for an attribute that is known and was not chosen.
+        class_of = {name: classes.get(name) for name in names}
+        folder_of = self._folders_by_image()
+        place_of: dict[str, str] = {}
+        contradicted = []
+        for place, file, instance in _read_instances(instance_files):
+            name = str(instance['instance_id'])
+            if name in place_of:
+                raise AnnotationError(f'{place}: the instance_id {name} is already in {place_of[name]}')
+            place_of[name] = place
+            positive, negative = (
+                _class_indices(instance[key], class_of, f'{place}, {key}')
+                for key in ('positive_attributes', 'negative_attributes')
+            )
+            contradicted += [name] * len(positive & negative)
+            box = read_box(instance['instance_bbox'], f'{place}, instance_bbox', self.drop_degenerate)
+            if box is not None:
+                yield dict(
+                    img_path=self._find_image(instance['image_id'], folder_of, file),
+                    bbox=box,
+                    gt_label=sorted(positive - negative),
+                    negative_label=sorted(negative - positive),
+                    img_id=instance['image_id'],
+                    sample_name=name,
+                    object_name=instance.get('object_name'),
+                )
+        if contradicted:
+            print_log(
+                f'{len(contradicted)} attributes of {", ".join(instance_files)} are both positive and negative, the '
+                f'first of instance {contradicted[0]}; they count as unknown',
+                logger='current',
+                level=logging.WARNING,
+            )
+
+    def _folders_by_image(self) -> dict[str, str]:
+        """The folder that each image is in, by its file name; nothing if there is only one folder."""
+        if len(self._image_folders) == 1:
+            return {}
+        folders = zip(self._image_folders, self.image_folders(), strict=True)
+        return {name: folder for folder, path in folders for name in os.listdir(path)}
+
+    def _find_image(self, image_id: str | int, folder_of: dict[str, str], file: str) -> str:
+        name = f'{image_id}.jpg'
+        self.image_path(name, file)
+        if name not in folder_of and folder_of and not self.skip_missing:
+            missing = [os.path.join(folder, name) for folder in self.image_folders()]
+            raise MissingDataError(
+                f'{file} names the image {name}, which is not there: {" nor ".join(missing)}', missing
+            )
+        return self.image_path(os.path.join(folder_of.get(name, self._image_folders[0]), name), file)
+
+
+def _read_attributes(path: str) -> list[str]:
+    """The attributes in the order of their indices."""
+    index_of = read_json(path, dict)
+    names = sorted(index_of, key=lambda name: (str(type(index_of[name])), index_of[name]))
+    if not names or [index_of[name] for name in names] != list(range(len(names))):
+        raise AnnotationError(f'{path} must give each attribute an index, from 0 without gaps')
+    return names
+
+
+def _read_instances(files: Sequence[str]) -> Iterator[tuple[str, str, dict]]:
+    """Each instance, with the place and the file in which it stands."""
+    for file in files:
+        for number, instance in enumerate(read_json(file, list)):
+            place = f'{file}, entry {number}'
+            absent = [key for key in INSTANCE_KEYS if not isinstance(instance, dict) or key not in instance]
+            if absent:
+                raise AnnotationError(f'{place}: must be a dict with {", ".join(absent)}')
+            yield place, file, instance
+
+
+def _class_indices(names: Sequence[str], class_of: dict[str, int | None], place: str) -> set[int]:
+    """The indices of attributes, without those that were not chosen."""
+    if not isinstance(names, list):
+        raise AnnotationError(f'{place}: must be a list of attributes, got {names!r}')
+    unknown = [name for name in names if not isinstance(name, str) or name not in class_of]
+    if unknown:
+        raise AnnotationError(f'{place}: there is no attribute {unknown[0]!r} in the index of attributes')
+    return {class_of[name] for name in names} - {None}

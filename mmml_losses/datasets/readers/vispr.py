@@ -1,0 +1,132 @@
+"""VISPR: images with 68 privacy attributes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from ...registry import DATASETS
+from ..errors import AnnotationError, MissingDataError
+from .annotation_files import read_csv, read_json, read_lines, refuse_repeated
+from .reader import MultiLabelReader, leaves_its_folder
+
+
+@DATASETS.register_module()
+class VISPR(MultiLabelReader):
+    """Images of VISPR with the kinds of private information that each shows.
+
+    The files are assumed to lie as follows, which is how the authors' code addresses them::
+
+        data/vispr/
+          attributes_v2.tsv
+          train2017.txt, val2017.txt, test2017.txt
+          annotations/train2017/2017_10011466.json, ..., annotations/val2017/, annotations/test2017/
+          images/train2017/2017_10011466.jpg, ..., images/val2017/, images/test2017/
+
+    A list such as ``train2017.txt`` has the path of an annotation below ``data_root`` in each line. An annotation is a
+    dict in json with ``image_path``, below ``data_prefix``, and ``labels``, the ids of attributes such as
+    ``'a9_face_complete'``; an image that shows nothing private has ``'a0_safe'``, so that none is without a label.
+    ``attributes_v2.tsv`` has the columns ``idx`` and ``attribute_id``, separated by tabs. The classes are the ids in
+    the order of ``idx``; an attribute whose ``idx`` is empty is no class, and its labels are ignored.
+
+    Every item is ``dict(img_path=..., gt_label=[...], img_id='2017_10011466')``; see :class:`MultiLabelReader`.
+
+    Args:
+        ann_file: A list of annotations, or a folder with all annotations, read in the order of their names; or several
+            of these, which make one dataset. The papers train on train2017 and val2017, 14,167 images, and test on
+            test2017, 8,000.
+        data_root: Folder that all other paths are relative to.
+        data_prefix: Folder that the paths in the annotations are relative to.
+        attribute_file: File with the attributes.
+        **kwargs: Further arguments of :class:`MultiLabelReader`.
+
+    Example:
+        >>> dataset = VISPR(['train2017.txt', 'val2017.txt'], data_root='data/vispr')
+        >>> len(dataset), len(dataset.CLASSES)
+        (14167, 68)
+    """
+
+    def __init__(
+        self,
+        ann_file: str | Sequence[str],
+        data_root: str = '',
+        data_prefix: str = '',
+        *,
+        attribute_file: str = 'attributes_v2.tsv',
+        **kwargs,
+    ):
+        self._lists = [ann_file] if isinstance(ann_file, str) else list(ann_file)
+        if not self._lists:
+            raise ValueError('ann_file must have at least one entry')
+        self._attribute_file = attribute_file
+        super().__init__(self._lists[0], data_root, data_prefix, **kwargs)
+
+    def annotation_files(self) -> list[str]:
+        """The file with the attributes, and the lists or folders of annotations."""
+        return [self.path_below_root(file) for file in (self._attribute_file, *self._lists)]
+
+    def missing_files(self) -> list[str]:
+        """As for all readers, but what should be a list may be a folder that is not empty."""
+        folders = [path for path in self.annotation_files()[1:] if os.path.isdir(path) and os.listdir(path)]
+        return [path for path in super().missing_files() if path not in folders]
+
+    def read_samples(self) -> Iterator[dict]:
+        """The images of all lists, in their order."""
+        attribute_file, *lists = self.annotation_files()
+        attributes = _read_attributes(attribute_file)
+        names = [name for name, is_class in attributes.items() if is_class]
+        classes = self.choose_classes(names, attribute_file)
+        place_of: dict[str, str] = {}
+        for path in (path for each in lists for path in self._annotations(each)):
+            content = read_json(path, dict)
+            labels = _checked_labels(content.get('labels'), attributes, path, attribute_file)
+            img_path = self.image_path(content.get('image_path'), path)
+            if img_path in place_of:
+                raise AnnotationError(f'{path} is about {content["image_path"]}, as {place_of[img_path]} is')
+            place_of[img_path] = path
+            yield dict(
+                img_path=img_path,
+                gt_label=sorted({classes[label] for label in labels if label in classes}),
+                img_id=os.path.splitext(os.path.basename(img_path))[0],
+            )
+
+    def _annotations(self, path: str) -> Iterator[str]:
+        """The paths of the annotations in a list, or in a folder."""
+        if os.path.isdir(path):
+            names = sorted(name for name in os.listdir(path) if name.endswith('.json'))
+            if not names:
+                raise MissingDataError(f'{path} has no annotation, a file that ends with .json', [path])
+            yield from (os.path.join(path, name) for name in names)
+            return
+        for number, line in read_lines(path):
+            if leaves_its_folder(line):
+                raise AnnotationError(f'{path}, line {number}: must be a path below {self.data_root}, got {line!r}')
+            annotation = os.path.join(self.data_root, line)
+            if not os.path.isfile(annotation):
+                raise MissingDataError(f'{path}, line {number}: {annotation} does not exist', [annotation])
+            yield annotation
+
+
+def _read_attributes(path: str) -> dict[str, bool]:
+    """The attributes in the order of ``idx``, each with whether it is a class."""
+    rows = list(read_csv(path, ('idx', 'attribute_id'), delimiter='\t'))
+    for line, (index, name) in rows:
+        if not name or (index and not (index.isascii() and index.isdigit())):
+            raise AnnotationError(f'{path}, line {line}: must have a number or nothing, and an id, got {[index, name]}')
+    refuse_repeated((name for _, (_, name) in rows), path, 'attribute_id')
+    numbered = [(int(index), name) for _, (index, name) in rows if index]
+    refuse_repeated((index for index, _ in numbered), path, 'idx')
+    if not numbered:
+        raise AnnotationError(f'{path} has no attribute with an idx')
+    others = [name for _, (index, name) in rows if not index]
+    return dict.fromkeys((name for _, name in sorted(numbered)), True) | dict.fromkeys(others, False)
+
+
+def _checked_labels(labels: object, known: Mapping[str, bool], path: str, attribute_file: str) -> list[str]:
+    """The labels of an annotation, if they can be such."""
+    if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
+        raise AnnotationError(f"{path} must have 'labels', a list of at least one attribute_id, got {labels!r}")
+    unknown = [label for label in labels if label not in known]
+    if unknown:
+        raise AnnotationError(f'{path} has the label {unknown[0]!r}, which {attribute_file} does not have')
+    return labels

@@ -1,0 +1,165 @@
+"""PASCAL VOC 2007 and 2012, read as one set of labels per image."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from xml.etree import ElementTree
+
+from ...registry import DATASETS
+from ..errors import AnnotationError, MissingDataError
+from .annotation_files import read_lines, refuse_repeated
+from .reader import MultiLabelReader
+
+SPLITS = ('train', 'val', 'trainval', 'test')
+DIFFICULT_RULES = ('negative', 'unknown', 'positive')
+VOC_CLASSES = (
+    *('aeroplane', 'bicycle', 'bird', 'boat', 'bottle', 'bus', 'car', 'cat', 'chair', 'cow'),
+    *('diningtable', 'dog', 'horse', 'motorbike', 'person', 'pottedplant', 'sheep', 'sofa', 'train', 'tvmonitor'),
+)
+
+
+@DATASETS.register_module()
+class VOC(MultiLabelReader):
+    """Images of PASCAL VOC 2007 or 2012 with the classes of the objects in each.
+
+    The 20 classes stand in alphabetical order. Every item is ``dict(img_path=..., gt_label=[...], label_areas=[...],
+    img_id='2008_000002')``, in the order of the image set; see :class:`MultiLabelReader`. An area is that of the
+    largest box that makes the label positive, within the image. An object without ``difficult`` is not difficult, as in
+    VOC's own tools.
+
+    Args:
+        data_root: Folder of one year, such as ``data/VOCdevkit/VOC2012``, with ``ImageSets``, ``Annotations`` and
+            ``JPEGImages``.
+        split: ``'train'``, ``'val'``, ``'trainval'`` or ``'test'``. The test annotations of 2012 are not public.
+        difficult: What a class is that appears in difficult objects alone: ``'negative'``, as in mmpretrain and with
+            8,331 labels in train of 2012, the papers' count; ``'unknown'`` (-1, which the VOC evaluation ignores); or
+            ``'positive'``, as the published long-tailed set counts.
+        ann_file: Another list of image ids, one a line, below ``data_root``; that of the split by default.
+        data_prefix: Folders of images (``img_path``) and annotations (``ann_path``).
+        **kwargs: Further arguments of :class:`MultiLabelReader`.
+
+    Example:
+        >>> dataset = VOC('data/VOCdevkit/VOC2012', split='train')
+        >>> len(dataset), len(dataset.CLASSES)
+        (5717, 20)
+    """
+
+    def __init__(
+        self,
+        data_root: str,
+        split: str = 'trainval',
+        *,
+        difficult: str = 'negative',
+        ann_file: str = '',
+        data_prefix: Mapping[str, str] | None = None,
+        **kwargs,
+    ):
+        for name, value, allowed in (('split', split, SPLITS), ('difficult', difficult, DIFFICULT_RULES)):
+            if value not in allowed:
+                raise ValueError(f'{name} must be one of {", ".join(allowed)}, got {value!r}')
+        data_prefix = dict(img_path='JPEGImages', ann_path='Annotations') if data_prefix is None else data_prefix
+        if 'ann_path' not in data_prefix:
+            raise ValueError(f"data_prefix must have the keys 'img_path' and 'ann_path', got {data_prefix!r}")
+        self.split = split
+        self.difficult = difficult
+        super().__init__(
+            ann_file=ann_file or f'ImageSets/Main/{split}.txt', data_root=data_root, data_prefix=data_prefix, **kwargs
+        )
+
+    def missing_files(self) -> list[str]:
+        """The image set and the folders of images and annotations, where they do not exist or are empty."""
+        folder = self.data_prefix['ann_path']
+        return super().missing_files() + [folder] * (not os.path.isdir(folder))
+
+    def load_data_list(self) -> list[dict]:
+        """Read the image set and the annotations."""
+        try:
+            return super().load_data_list()
+        except MissingDataError as error:
+            if self.split != 'test':
+                raise
+            message = f'{error} (annotations of the test set are public for VOC 2007 only)'
+            raise MissingDataError(message, error.missing) from None
+
+    def read_samples(self) -> Iterator[dict]:
+        """The images of the split with the classes in each."""
+        classes = self.choose_classes(VOC_CLASSES, type(self).__name__)
+        image_ids = [line for _, line in read_lines(self.ann_file)]
+        refuse_repeated(image_ids, self.ann_file, 'image id')
+        for image_id in image_ids:
+            img_path = self.image_path(f'{image_id}.jpg')  # also refuses ids that lead out of the folder
+            areas, difficult = self._read_objects(os.path.join(self.data_prefix['ann_path'], f'{image_id}.xml'))
+            if self.difficult == 'positive':
+                areas = {name: _largest(areas, difficult, name) for name in areas.keys() | difficult.keys()}
+            labels = sorted((classes[name], area) for name, area in areas.items() if name in classes)
+            sample = dict(
+                img_path=img_path,
+                gt_label=[label for label, _ in labels],
+                label_areas=[area for _, area in labels],
+                img_id=image_id,
+            )
+            if self.difficult == 'unknown':
+                sample['unknown_label'] = sorted(
+                    classes[name] for name in difficult.keys() - areas.keys() if name in classes
+                )
+            yield sample
+
+    def _read_objects(self, path: str) -> tuple[dict[str, float], dict[str, float]]:
+        """The largest area of each class among the objects that are not difficult, and among those that are."""
+        root = _read_xml(path, self.ann_file)
+        plain: dict[str, float] = {}
+        difficult: dict[str, float] = {}
+        try:
+            width, height = (float(root.findtext(f'size/{side}', '0')) for side in ('width', 'height'))
+            for thing in root.findall('object'):  # of the image; the parts of a person lie deeper
+                name = (thing.findtext('name') or '').strip()
+                if name not in VOC_CLASSES:
+                    raise AnnotationError(f'{path}: an object must have one of the 20 classes of VOC, got {name!r}')
+                areas = difficult if int(thing.findtext('difficult', '0')) else plain
+                areas[name] = max(areas.get(name, 0.0), _box_area(thing, width, height))
+        except AnnotationError:
+            raise
+        except ValueError as error:
+            raise AnnotationError(f'{path}: sizes, boxes and difficult must be numbers: {error}') from error
+        return plain, difficult
+
+
+def _largest(first: Mapping[str, float], second: Mapping[str, float], name: str) -> float:
+    return max(first.get(name, 0.0), second.get(name, 0.0))
+
+
+def _box_area(thing: ElementTree.Element, width: float, height: float) -> float:
+    """The area of a box within the image as a fraction of it, or in pixels where the size of the image is not known."""
+    sides = [thing.findtext(f'bndbox/{side}') for side in ('xmin', 'ymin', 'xmax', 'ymax')]
+    if None in sides:
+        raise ValueError('an object has no box')
+    left, top, right, bottom = map(float, sides)  # a few are fractional
+    # Pixels count from 1, and a box contains its last ones.
+    left, top, right, bottom = max(left, 1), max(top, 1), min(right, width or math.inf), min(bottom, height or math.inf)
+    return max(right - left + 1, 0) * max(bottom - top + 1, 0) / (width * height or 1)
+
+
+class _PlainTree(ElementTree.TreeBuilder):
+    """A tree without document type: entities, which only a document type declares, can grow without bounds."""
+
+    def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
+        raise AnnotationError('must not have a document type')
+
+
+def _read_xml(path: str, listed_in: str) -> ElementTree.Element:
+    try:
+        with open(path, 'rb') as file:
+            root = ElementTree.fromstring(file.read(), ElementTree.XMLParser(target=_PlainTree()))
+    except FileNotFoundError:
+        message = f'{path} is missing, the annotation of an image that {listed_in} lists'
+        raise MissingDataError(message, [path]) from None
+    except AnnotationError as error:
+        raise AnnotationError(f'{path} {error}') from None
+    # An encoding that Python does not know is a LookupError, one that the parser cannot read a ValueError.
+    except (ElementTree.ParseError, LookupError, ValueError) as error:
+        raise AnnotationError(f'{path} is not an xml file: {error}') from error
+    if root.tag != 'annotation':
+        raise AnnotationError(f"{path} must have the root element 'annotation', got {root.tag!r}")
+    return root

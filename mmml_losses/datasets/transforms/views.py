@@ -1,0 +1,75 @@
+"""Transforms for pipelines: several views of one image."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from mmengine.dataset import Compose
+
+from ...registry import TRANSFORMS
+
+LABELS = ('gt_label', 'gt_score')
+
+
+@TRANSFORMS.register_module()
+class PackViews:
+    """Makes several views of a loaded image and packs them as one sample; the last step of a pipeline.
+
+    The sample is ``dict(inputs=[V images], data_samples=...)``, in the order of ``views``. Labels, ``sample_idx`` and
+    all else in the data sample are there once, as of the first view, with ``num_views`` beside them.
+    :class:`mmml_losses.models.MultiLabelPreprocessor` makes a list of V batches of them.
+
+    Every view draws for itself, from the generators that MMEngine seeds for each worker.
+
+    Args:
+        views: A pipeline for each view, at least two. ``[]`` is the image as it was loaded, and one pipeline may
+            stand several times. A transform that changes labels is refused: they belong to all views.
+        pack: Config of the transform that packs each of them, MMPretrain's ``PackInputs`` by default.
+
+    Example:
+        >>> augment = [dict(type='RandomFlip', prob=0.5), dict(type='ColorJitter', brightness=0.3)]
+        >>> pipeline = [
+        ...     dict(type='LoadImageFromFile'),
+        ...     dict(type='mmml_losses.PackViews', views=[[], augment, augment]),
+        ... ]
+    """
+
+    def __init__(self, views: Sequence[Sequence[dict | Callable]], pack: Mapping | None = None):
+        if isinstance(views, Mapping) or not all(isinstance(view, (list, tuple)) for view in views):
+            raise TypeError(f'views must be pipelines, a list of transforms for each view, got {views}')
+        if len(views) < 2:
+            raise ValueError(f'views must be pipelines of at least 2 views, got {len(views)}')
+        self.pack = dict(pack or dict(type='PackInputs'))
+        self.views = [Compose([*view, self.pack]) for view in views]
+
+    def __call__(self, results: dict) -> dict | None:
+        """Make the views of a loaded image; None if a transform gave it up, as MMEngine's datasets expect it."""
+        packed = []
+        for view in self.views:
+            sample = view(copy.deepcopy(results))
+            if sample is None:
+                return None
+            self._check(sample, packed)
+            packed.append(sample)
+        data_sample = packed[0]['data_samples']
+        data_sample.set_metainfo(dict(num_views=len(packed)))
+        return dict(inputs=[sample['inputs'] for sample in packed], data_samples=data_sample)
+
+    def _check(self, sample: dict, earlier: list[dict]) -> None:
+        if 'inputs' not in sample or 'data_samples' not in sample:
+            raise ValueError(
+                f'views must leave an image for {self.pack["type"]} to pack, got {", ".join(sample) or "nothing"} of '
+                f'view {len(earlier)}: a view does not pack by itself'
+            )
+        for key in LABELS:
+            first, own = (each['data_samples'].get(key) for each in (earlier[0] if earlier else sample, sample))
+            if (first is None) != (own is None) or (own is not None and not torch.equal(first, own)):
+                raise ValueError(
+                    f'views must leave {key} as it is, because one label belongs to all views, got {own} of view '
+                    f'{len(earlier)} and {first} of the first one'
+                )
+
+    def __repr__(self) -> str:
+        return f'{type(self).__name__}({len(self.views)} views: {", ".join(map(repr, self.views))})'

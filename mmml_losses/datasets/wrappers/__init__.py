@@ -1,0 +1,1 @@
+"""Datasets around others that hide labels, choose samples or bring labels from files."""

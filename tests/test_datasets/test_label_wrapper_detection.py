@@ -1,0 +1,152 @@
+"""Label wrappers around detection datasets: boxes follow the labels."""
+
+import json
+
+import numpy as np
+import pytest
+from mmengine.dataset import ConcatDataset, RepeatDataset
+from mmengine.registry import DefaultScope
+
+import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
+from mmml_losses.datasets import (
+    AnnotationError,
+    LabelWrapper,
+    MissingLabels,
+    PartialLabels,
+    SinglePositive,
+    read_label_changes,
+    read_labels,
+)
+
+from .conftest import coco_content
+from .toy import ROWS, Chosen, Toy, array, box, detection
+
+
+def boxes_of(info, ignore=0):
+    return [each['bbox_label'] for each in info['instances'] if each['ignore_flag'] == ignore]
+
+
+class Fixed(LabelWrapper):
+    """Serves the labels that it is given."""
+
+    def __init__(self, dataset, labels):
+        self.given = np.array(labels, dtype=np.int8)
+        super().__init__(dataset)
+
+    def relabel(self, samples):
+        return self.given
+
+
+def test_an_image_has_the_classes_of_its_boxes():
+    rows = [dict(instances=[box(2), box(2), box(0), box(1, ignore=1)]), dict(instances=[])]
+    assert read_labels(Toy(rows)).labels.tolist() == [[1, 0, 1, 0], [0, 0, 0, 0]]
+    assert np.array_equal(read_labels(detection()).labels, array(ROWS))
+    areas = read_labels(Toy(rows), with_areas=True).areas
+    assert np.isnan(areas[:, [1, 3]]).all()
+    assert areas[0, [0, 2]].tolist() == [16, 16]
+
+
+@pytest.mark.parametrize('serialize_data', [True, False])
+def test_hidden_classes_lose_all_their_boxes(serialize_data):
+    dataset = MissingLabels(detection(serialize_data=serialize_data), 0.5)
+    for idx, (row, true) in enumerate(zip(dataset.observed_labels(), array(ROWS), strict=True)):
+        for info in (dataset[idx], dataset.get_data_info(idx)):
+            assert boxes_of(info) == np.repeat(np.flatnonzero(row), 2).tolist()
+            assert np.array_equal(info['true_label'], true)
+            assert not {'gt_label', 'gt_score'} & info.keys()
+        assert dataset.get_cat_ids(idx) == np.flatnonzero(row).tolist()
+    # The wrapped dataset keeps them.
+    assert boxes_of(dataset.dataset[4]) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_unknown_classes_have_boxes_to_ignore():
+    dataset = Fixed(detection([[0, 1, 2]]), [[1, -1, 0, -1]])
+    info = dataset[0]
+    assert boxes_of(info) == [0, 0]
+    assert boxes_of(info, ignore=1) == [1, 1]
+    assert not {'gt_label', 'gt_score'} & info.keys()
+    assert dataset.observed_labels().tolist() == [[1, -1, 0, -1]]
+
+
+def test_what_the_annotation_ignores_stays_where_its_class_is_not_hidden():
+    rows = [dict(instances=[box(0), box(0, ignore=1), box(1, ignore=1), box(2)])]
+    assert boxes_of(Fixed(Toy(rows), [[1, 0, 1, 0]])[0], ignore=1) == [0, 1]
+    # The crowd of a class that is hidden would tell of it.
+    info = Fixed(Toy(rows), [[0, 0, 1, 0]])[0]
+    assert boxes_of(info) == [2]
+    assert boxes_of(info, ignore=1) == [1]
+
+
+def test_nested_wrappers_and_those_of_mmengine():
+    dataset = PartialLabels(Chosen(MissingLabels(RepeatDataset(detection(), 2), 0.5)), 0.6)
+    for info, row in zip(dataset, dataset.observed_labels(), strict=True):
+        assert sorted(set(boxes_of(info))) == np.flatnonzero(row == 1).tolist()
+        hidden_positives = (row == -1) & (info['true_label'] == 1)
+        assert set(boxes_of(info, ignore=1)) <= set(np.flatnonzero(hidden_positives).tolist())
+    assert np.array_equal(dataset.true_labels(), array(ROWS)[list(Chosen.ORDER)])
+    mixed = SinglePositive(ConcatDataset([detection(), Toy()]))
+    assert np.array_equal(read_label_changes(mixed).true, array(ROWS + ROWS))
+    assert len(set(boxes_of(mixed[4]))) == len(mixed[10]['gt_label']) == 1
+    # Beside labels, boxes follow as well.
+    both = SinglePositive(Toy([dict(gt_label=[0, 2], instances=[box(0), box(2)])]))[0]
+    assert boxes_of(both) == both['gt_label']
+
+
+def test_a_class_without_a_box_cannot_come():
+    with pytest.raises(AnnotationError, match=r'Fixed must not add a class to a detection dataset, .* for sample 1'):
+        Fixed(detection([[0], [1]]), [[1, 0, 0, 0], [1, 1, 0, 0]])
+
+
+@pytest.fixture
+def coco_detection(coco_root):
+    """MMDetection's CocoDataset of a few images; image 5 shows a cat and two persons, 30 a car and a crowd of cats."""
+    datasets = pytest.importorskip('mmdet.datasets')
+    content = coco_content()
+    for image in content['images']:
+        image.update(width=12, height=10)
+    for annotation in content['annotations']:
+        size = 2 + annotation['id']
+        annotation.update(bbox=[0, 0, size, size], area=size * size)
+    (coco_root / 'boxes.json').write_text(json.dumps(content))
+
+    def build(**pack):
+        pipeline = [
+            dict(type='LoadImageFromFile'),
+            dict(type='mmdet.LoadAnnotations', with_bbox=True),
+            dict(type='mmdet.PackDetInputs', **pack),
+        ]
+        with DefaultScope.overwrite_default_scope('mmdet'):
+            return datasets.CocoDataset(
+                ann_file='boxes.json',
+                data_root=str(coco_root),
+                data_prefix=dict(img='train'),
+                metainfo=dict(classes=('person', 'cat', 'car')),
+                pipeline=pipeline,
+            )
+
+    return build
+
+
+def test_coco_of_mmdetection(coco_detection):
+    inner = coco_detection()
+    labels = read_labels(inner, with_areas=True)
+    position = labels.keys.index('COCO_train2014_000000000005.jpg')
+    assert labels.labels[position].tolist() == [1, 1, 0]
+    assert labels.areas[position, [0, 1]].tolist() == [25, 16]
+    dataset = MissingLabels(inner, 1, order='smallest_first')
+    sample = dataset[position]['data_samples']
+    assert sample.gt_instances.labels.tolist() == [0, 0]
+    assert inner[position]['data_samples'].gt_instances.labels.tolist() == [0, 1, 0]
+    hidden = Fixed(inner, np.where(labels.labels == 1, -1, 0))
+    sample = hidden[position]['data_samples']
+    assert (len(sample.gt_instances), sample.ignored_instances.labels.tolist()) == (0, [0, 1, 0])
+
+
+def test_the_true_label_is_not_packed_for_detectors(coco_detection):
+    for sample in (item['data_samples'] for item in MissingLabels(coco_detection(), 1)):
+        assert 'true_label' not in sample
+        assert 'true_label' not in sample.metainfo
+        assert set(sample.keys()) == {'gt_instances', 'ignored_instances'}
+        assert set(sample.gt_instances.keys()) == {'bboxes', 'labels'}
+    sample = MissingLabels(coco_detection(meta_keys=('true_label',)), 1)[0]['data_samples']
+    assert 'true_label' in sample.metainfo
