@@ -5,7 +5,18 @@ from importlib.util import find_spec
 __all__ = []
 
 if find_spec('mmpretrain') is not None:
+    from .batch_augments import UnionMixup, UnionMosaic
+    from .features import FeatureBackbone, FeaturePreprocessor
     from .heads import MultiLabelHead
     from .inferencer import MultiLabelInferencer
+    from .preprocessing import MultiLabelPreprocessor
 
-    __all__ += ['MultiLabelHead', 'MultiLabelInferencer']
+    __all__ += [
+        'FeatureBackbone',
+        'FeaturePreprocessor',
+        'MultiLabelHead',
+        'MultiLabelInferencer',
+        'MultiLabelPreprocessor',
+        'UnionMixup',
+        'UnionMosaic',
+    ]

@@ -1,0 +1,148 @@
+"""Augmentations that join the images of a batch and unite their labels, for MMPretrain's ``batch_augments``."""
+
+from __future__ import annotations
+
+from functools import wraps
+
+import numpy as np
+import torch
+from mmpretrain.models.utils.batch_augments import RandomBatchAugment
+from mmpretrain.registry import BATCH_AUGMENTS as MMPRETRAIN_BATCH_AUGMENTS
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from ..losses.inputs import check_targets
+from ..registry import Registry
+
+# It stands here, because its parent is MMPretrain's and not MMEngine's.
+BATCH_AUGMENTS = Registry('batch augment', MMPRETRAIN_BATCH_AUGMENTS, locations=['mmml_losses.models'])
+
+
+def union_labels(*targets: Tensor) -> Tensor:
+    """The labels of an image in which several others can be seen.
+
+    A label is positive if it is in any of them, negative if it is negative in all, and otherwise unknown. Of soft
+    labels it is the largest; beside an unknown label only a certain one, 1, is known to stay.
+
+    Args:
+        *targets: Labels of the images, of one shape, with 1 positive, 0 negative, -1 unknown, or between 0 and 1.
+    """
+    sources = torch.stack(targets)
+    largest = sources.amax(dim=0)
+    return largest.masked_fill((sources < 0).any(dim=0) & (largest < 1), -1)
+
+
+class UnionAugment:
+    """Joins every image of a batch with others of it. A subclass writes :meth:`join` and says of how many.
+
+    Which others it is comes from random orders of the batch, so that an image may meet itself.
+    """
+
+    num_sources: int
+    """How many images make one."""
+
+    def join(self, images: Tensor, orders: list[Tensor]) -> Tensor:
+        """The new images, (N, C, H, W).
+
+        Args:
+            images: (N, C, H, W).
+            orders: For each of the sources, which N images it takes; the first takes them as they are.
+        """
+        raise NotImplementedError
+
+    def __call__(self, batch_inputs: Tensor, batch_score: Tensor) -> tuple[Tensor, Tensor]:
+        """New images and their labels.
+
+        Args:
+            batch_inputs: Images, (N, C, H, W).
+            batch_score: Labels, (N, C), as in :func:`union_labels`.
+        """
+        score = batch_score.float()
+        check_targets(score, soft=True, loss_name=type(self).__name__)
+        count = len(batch_inputs)
+        orders = [torch.arange(count), *(torch.randperm(count) for _ in range(self.num_sources - 1))]
+        return self.join(batch_inputs, orders), union_labels(*(score[order] for order in orders))
+
+
+@BATCH_AUGMENTS.register_module()
+class UnionMixup(UnionAugment):
+    """Blends two images, which then have the labels of both.
+
+    The share of the first is drawn once for a batch, from Beta(``alpha``, ``alpha``) brought into
+    [``smallest_share``, 1 - ``smallest_share``]. MMPretrain's ``Mixup`` blends the labels by the same share, which is a
+    target for soft losses and has no meaning for unknown labels.
+
+    Args:
+        alpha: Of the Beta distribution: 1 draws uniformly, larger values prefer halves.
+        smallest_share: At least so much of each image can be seen, since the labels of both count in full.
+    """
+
+    num_sources = 2
+
+    def __init__(self, alpha: float = 1.0, smallest_share: float = 0.3):
+        if not alpha > 0:
+            raise ValueError(f'alpha must be above 0, got {alpha}')
+        if not 0 <= smallest_share <= 0.5:
+            raise ValueError(f'smallest_share must be in [0, 0.5], got {smallest_share}')
+        self.alpha = alpha
+        self.smallest_share = smallest_share
+
+    def join(self, images: Tensor, orders: list[Tensor]) -> Tensor:
+        share = self.smallest_share + (1 - 2 * self.smallest_share) * np.random.beta(self.alpha, self.alpha)
+        return share * images + (1 - share) * images[orders[1]]
+
+
+@BATCH_AUGMENTS.register_module()
+class UnionMosaic(UnionAugment):
+    """Puts four images into one, as the panes of a window, which then has the labels of all four.
+
+    Each image is resized to its pane as a whole: a crop could lose an object and keep its label. Where the panes meet
+    is drawn once for a batch.
+
+    Args:
+        smallest_pane: The least side of a pane, as a share of the side of the image. 0.5 makes all four alike.
+    """
+
+    num_sources = 4
+
+    def __init__(self, smallest_pane: float = 0.4):
+        if not 0 < smallest_pane <= 0.5:
+            raise ValueError(f'smallest_pane must be in (0, 0.5], got {smallest_pane}')
+        self.smallest_pane = smallest_pane
+
+    def join(self, images: Tensor, orders: list[Tensor]) -> Tensor:
+        height, width = images.shape[-2:]
+        if min(height, width) < 2:
+            raise ValueError(f'images must be of 2 x 2 pixels or more for a mosaic, got {height} x {width}')
+        shares = np.random.uniform(self.smallest_pane, 1 - self.smallest_pane, size=2)
+        top, left = (
+            min(max(round(share * side), 1), side - 1) for share, side in zip(shares, (height, width), strict=True)
+        )
+        panes = [(slice(0, top), slice(0, left)), (slice(0, top), slice(left, width))]
+        panes += [(slice(top, height), columns) for _, columns in panes]
+        mosaic = torch.empty_like(images)
+        for (rows, columns), order in zip(panes, orders, strict=True):
+            size = (rows.stop - rows.start, columns.stop - columns.start)
+            mosaic[..., rows, columns] = interpolate(images, size, mode='bilinear', antialias=True)[order]
+        return mosaic
+
+
+def _refuse_to_blend_unknown_labels(call):
+    """Make MMPretrain's choice among batch augmentations refuse unknown labels, unless all of them unite labels."""
+
+    @wraps(call)
+    def checked(self, batch_input: Tensor, batch_score: Tensor) -> tuple[Tensor, Tensor]:
+        blending = [type(each).__name__ for each in self.augments if each and not isinstance(each, UnionAugment)]
+        if blending and (batch_score < 0).any():
+            raise ValueError(
+                f'batch_augments must be mmml_losses.UnionMixup or mmml_losses.UnionMosaic for unknown labels (-1), '
+                f'got {", ".join(blending)}, which would blend -1 with other labels'
+            )
+        return call(self, batch_input, batch_score)
+
+    return checked
+
+
+# MMPretrain's Mixup, CutMix and ResizeMix (1.0 to 1.3) take means of labels. That of 1 and -1 is a number like others,
+# such as 0.4 or 0, which no loss can tell from a label; with labels that are all known they do what they always did.
+RandomBatchAugment.__call__ = _refuse_to_blend_unknown_labels(RandomBatchAugment.__call__)

@@ -1,0 +1,128 @@
+"""The data preprocessor for several views and for unknown labels, and guards for MMPretrain's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import wraps
+
+from mmpretrain.models.utils.data_preprocessor import ClsDataPreprocessor
+from mmpretrain.structures import DataSample
+from torch import Tensor
+
+from ..registry import MODELS
+from .heads import stack_targets
+
+# What a data sample says about one image; it is wrong of an image that was joined with others.
+ABOUT_ONE_IMAGE = ('sample_idx', 'true_label')
+
+
+@MODELS.register_module()
+class MultiLabelPreprocessor(ClsDataPreprocessor):
+    """MMPretrain's preprocessor for classification, which also takes several views, and unknown labels everywhere.
+
+    - Samples of several views (:class:`mmml_losses.datasets.PackViews`, or MMPretrain's ``MultiView``) give a list of V
+      batches (N, C, H, W), the first view of all N images first; the N data samples are those of the images. A
+      classifier runs each batch, takes the logits of the first for those of the images, and hands the others to
+      :class:`mmml_losses.losses.ConsistencyRegularizer` as ``views``.
+    - In a batch in which some samples have ``gt_score`` and others only ``gt_label``, as from a ``ConcatDataset``, all
+      get a ``gt_score``, in which a label that is given twice counts once.
+    - Images that ``batch_augments`` join have no single index: in training they come without ``sample_idx``, so that
+      losses that remember samples by it refuse to train, and their ``gt_label`` is what is positive in ``gt_score``.
+
+    Args:
+        num_classes: Number of labels; needed for ``batch_augments`` and ``to_onehot``.
+        batch_augments: ``dict(augments=..., probs=...)`` as in MMPretrain. With unknown labels the augmentations must
+            be ``mmml_losses.UnionMixup`` and ``mmml_losses.UnionMosaic``.
+        **kwargs: ``mean``, ``std``, ``to_rgb``, ``pad_size_divisor``, ``pad_value`` and ``to_onehot`` of MMPretrain's
+            ``ClsDataPreprocessor``.
+    """
+
+    def __init__(self, num_classes: int | None = None, batch_augments: dict | None = None, **kwargs):
+        super().__init__(num_classes=num_classes, batch_augments=batch_augments, **kwargs)
+        if self.to_onehot and num_classes is None:
+            raise ValueError('num_classes must be given with batch_augments or to_onehot, got None')
+
+    def forward(self, data: dict, training: bool = False) -> dict:
+        """Stack, normalise and move a batch, and augment it in training.
+
+        Args:
+            data: ``inputs`` and, where there are labels, ``data_samples``, as the dataloader collates them.
+            training: Whether to apply ``batch_augments``.
+        """
+        samples = data.get('data_samples')
+        labelled = samples is not None and isinstance(samples[0], DataSample)
+        if labelled:
+            self._complete_scores(samples)
+        if are_views(data['inputs']):
+            return self._stack_views(data['inputs'], samples, training)
+        stacked = super().forward(data, training)
+        if labelled and training and self.batch_augments is not None:
+            _forget_single_images(samples)
+        return stacked
+
+    def _stack_views(self, views: Sequence, samples: Sequence[DataSample] | None, training: bool) -> dict:
+        if training and self.batch_augments is not None:
+            raise ValueError('batch_augments must be None for several views, which would be joined with other images')
+        for view in views:
+            if samples is not None and len(view) != len(samples):
+                raise ValueError(f'inputs must have {len(samples)} images in each view, got {len(view)}')
+        stack = super().forward
+        first = stack(dict(inputs=views[0], data_samples=samples))
+        others = [stack(dict(inputs=view))['inputs'] for view in views[1:]]
+        return dict(inputs=[first['inputs'], *others], data_samples=first['data_samples'])
+
+    def _complete_scores(self, samples: Sequence[DataSample]) -> None:
+        """Give all samples scores, if any has them or the batch needs them."""
+        scored = [sample for sample in samples if 'gt_score' in sample]
+        if len(scored) == len(samples) or not (scored or self.to_onehot):
+            return
+        if any('gt_score' not in sample and 'gt_label' not in sample for sample in samples):
+            return  # images without labels, as the inferencer sends them
+        num_classes = len(scored[0].gt_score) if scored else self.num_classes
+        for sample, row in zip(samples, stack_targets(samples, num_classes), strict=True):
+            sample.set_gt_score(row)
+
+
+def are_views(inputs: Tensor | Sequence) -> bool:
+    """Whether a collated batch is of several views: a list of batches, stacked or not, instead of one of images."""
+    return isinstance(inputs, (list, tuple)) and (isinstance(inputs[0], (list, tuple)) or inputs[0].dim() == 4)
+
+
+def _forget_single_images(samples: Sequence[DataSample]) -> None:
+    for sample in samples:
+        for key in ABOUT_ONE_IMAGE:
+            sample.pop(key, None)
+        if 'gt_label' in sample and 'gt_score' in sample:
+            sample.set_gt_label((sample.gt_score == 1).nonzero().flatten())
+
+
+def _refuse_what_goes_wrong(forward):
+    """Make MMPretrain's preprocessor refuse the batches that it would get wrong without a word."""
+
+    @wraps(forward)
+    def checked(self, data: dict, training: bool = False) -> dict:
+        samples = data.get('data_samples')
+        if samples is not None and len(samples) and not isinstance(self, MultiLabelPreprocessor):
+            problem = _find_problem(samples)
+            if problem:
+                raise ValueError(
+                    f"data_preprocessor must be of type 'mmml_losses.MultiLabelPreprocessor' for {problem}, got "
+                    f'{type(self).__name__}'
+                )
+        return forward(self, data, training)
+
+    return checked
+
+
+def _find_problem(samples: Sequence[DataSample]) -> str:
+    if 'num_views' in samples[0]:
+        return 'several views of an image'
+    # It asks the first sample alone, and then looks for scores in all, or overwrites those of the others.
+    if len({'gt_score' in sample for sample in samples}) > 1:
+        return 'batches in which only some samples have gt_score'
+    return ''
+
+
+# MMPretrain's preprocessor (1.0 to 1.3) takes views for images, whose colours it then leaves as they are or mistakes
+# for samples. Batches of any other kind do not meet the check.
+ClsDataPreprocessor.forward = _refuse_what_goes_wrong(ClsDataPreprocessor.forward)
