@@ -1,8 +1,17 @@
 """Hooks, and what the command-line tools share."""
 
 from .epoch_seed import EpochSeedHook
+from .feature_statistics import FeatureStatisticsHook
 from .label_recovery import LabelRecoveryHook
+from .label_summary import LabelSummaryHook
 from .reliability_hook import ReliabilityDiagramHook
 from .training_set import TrainingSetHook
 
-__all__ = ['EpochSeedHook', 'LabelRecoveryHook', 'ReliabilityDiagramHook', 'TrainingSetHook']
+__all__ = [
+    'EpochSeedHook',
+    'FeatureStatisticsHook',
+    'LabelRecoveryHook',
+    'LabelSummaryHook',
+    'ReliabilityDiagramHook',
+    'TrainingSetHook',
+]

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mmengine.config import Config
+from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS, DefaultScope
 
 from ..datasets import MissingDataError
+from ..datasets.wrappers.label_wrapper import LabelWrapper
 from .errors import UsageError
 
 DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
@@ -17,31 +19,41 @@ DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 
 def require_data(cfg: Config, config_file: str) -> None:
     """Stop when files of a dataset are missing, and say what runs without them."""
-    missing = [file for dataset in _datasets(cfg) for file in dataset.missing_files()]
+    datasets = [dataset for _, dataset in unloaded_datasets(cfg)]
+    missing = [file for dataset in datasets for file in dataset.missing_files()]
     if missing:
         listing = '\n'.join(f'  {file}' for file in dict.fromkeys(missing))
+        if any(dataset.missing_files() for dataset in datasets if not isinstance(dataset, LabelWrapper)):
+            advice = (
+                'Without any download, this trains on data that it makes itself:\n'
+                f'  python tools/train.py {digits_sibling(Path(config_file))}'
+            )
+        else:
+            advice = 'tools/make_labels.py writes labels that a config draws, tools/pseudo_label.py corrected ones.'
         raise MissingDataError(
             f'The data of {config_file} is not complete. These files and folders must be there and are not:\n'
-            f'{listing}\nWithout any download, this trains on data that it makes itself:\n'
-            f'  python tools/train.py {digits_sibling(Path(config_file))}',
+            f'{listing}\n{advice}',
             missing,
         )
 
 
-def _datasets(cfg: Config) -> Iterator:
-    """The datasets of the config that can tell what they miss, unloaded; also those inside wrappers."""
+def unloaded_datasets(cfg: Config) -> Iterator[tuple[dict, BaseDataset]]:
+    """The datasets of a config that can tell what they miss, also those inside wrappers, each beside its settings."""
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
         for name in DATALOADERS:
             for settings in _dicts_with_type((cfg.get(name) or {}).get('dataset')):
                 kind = settings['type']
                 kind = DATASETS.get(kind) if isinstance(kind, str) else kind
                 if hasattr(kind, 'missing_files'):
-                    yield _unloaded(kind, {key: value for key, value in settings.items() if key != 'type'})
+                    arguments = {key: value for key, value in settings.items() if key != 'type'}
+                    yield settings, _unloaded(kind, arguments)
 
 
 def _unloaded(kind: type, arguments: dict):
+    # The dataset inside a label wrapper is asked by itself; an empty one stands for it.
+    light = dict(dataset=BaseDataset(lazy_init=True)) if issubclass(kind, LabelWrapper) else dict(pipeline=[])
     try:
-        return kind(**{**arguments, 'pipeline': [], 'lazy_init': True})
+        return kind(**{**arguments, **light, 'lazy_init': True})
     except (TypeError, ValueError) as error:
         raise UsageError(f'the config has a {kind.__name__} that cannot be built: {error}') from None
 

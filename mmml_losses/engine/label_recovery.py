@@ -17,7 +17,7 @@ from mmengine.logging import print_log
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
-from ..datasets.label_wrapper import LabelWrapper
+from ..datasets.wrappers.label_wrapper import LabelWrapper
 from ..evaluation import LabelRecovery, label_recovery
 from ..losses import EMAPLLoss, MultiLabelLoss, SumLoss
 from ..losses.correction import check_threshold

@@ -19,8 +19,9 @@ from mmengine.runner import Runner
 from mmengine.utils import ProgressBar
 
 from ..datasets import AnnotationError
-from ..datasets.label_file import POSITIVE, UNKNOWN, SampleLabels
-from ..datasets.label_wrapper import leaf_datasets, read_labels
+from ..datasets.labels.nesting import leaf_datasets
+from ..datasets.labels.reading import read_labels
+from ..datasets.labels.sample_labels import POSITIVE, UNKNOWN, SampleLabels
 from ..evaluation import PredictionMetric, Predictions
 from ..evaluation.arrays import as_probabilities
 from .errors import UsageError

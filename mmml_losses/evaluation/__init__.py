@@ -20,6 +20,13 @@ from .calibration_line import CalibrationLine, calibration_line
 from .class_groups import group_classes, load_class_frequencies
 from .detection import Detections, MatchedDetections, Objects, match_detections, match_images
 from .f1 import BestThreshold, F1Scores, best_threshold, f1_scores
+from .label_statistics import (
+    LabelStatistics,
+    LabelSummary,
+    describe_labels,
+    label_statistics,
+    summarize_labels,
+)
 from .predictions import Predictions, load_predictions, save_predictions
 from .proper_scores import (
     brier_score,
@@ -61,6 +68,8 @@ __all__ = [
     'F1Scores',
     'Interval',
     'LabelRecovery',
+    'LabelStatistics',
+    'LabelSummary',
     'MatchedDetections',
     'MeanAveragePrecision',
     'Objects',
@@ -82,9 +91,11 @@ __all__ = [
     'class_negative_log_likelihoods',
     'class_reliability_bins',
     'count_queries',
+    'describe_labels',
     'f1_scores',
     'group_classes',
     'label_recovery',
+    'label_statistics',
     'load_class_frequencies',
     'load_predictions',
     'match_detections',
@@ -102,6 +113,7 @@ __all__ = [
     'reliability_bins',
     'retrieval_scores',
     'save_predictions',
+    'summarize_labels',
 ]
 
 if find_spec('mmengine') is not None:

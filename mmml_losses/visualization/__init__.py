@@ -2,6 +2,7 @@
 
 from .class_precision import plot_class_precision
 from .histogram import plot_probability_histogram, probability_shares
+from .label_counts import plot_label_counts
 from .loss_curves import LossCurve, loss_curve, parse_loss
 from .loss_pictures import plot_loss_curves
 from .recovery import plot_label_recovery, read_label_recovery
@@ -16,6 +17,7 @@ __all__ = [
     'loss_curve',
     'parse_loss',
     'plot_class_precision',
+    'plot_label_counts',
     'plot_label_recovery',
     'plot_loss_curves',
     'plot_probability_histogram',

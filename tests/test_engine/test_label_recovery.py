@@ -18,9 +18,8 @@ from mmengine.registry import DefaultScope
 from mmengine.runner import Runner
 from torch.nn.functional import softplus
 
-from mmml_losses.datasets import Relabelled
-from mmml_losses.datasets.label_file import save_label_file
-from mmml_losses.datasets.label_wrapper import LabelWrapper, read_labels
+from mmml_losses.datasets import LabelWrapper, Relabelled, read_labels
+from mmml_losses.datasets.labels.label_file import save_label_file
 from mmml_losses.engine import LabelRecoveryHook, label_recovery
 from mmml_losses.engine.label_recovery import HiddenLabels
 from mmml_losses.evaluation import LabelRecovery, load_predictions

@@ -1,0 +1,58 @@
+"""Label files that are missing are named before anything is built."""
+
+import pytest
+from mmengine.config import Config
+
+from mmml_losses.datasets import MissingDataError
+from mmml_losses.engine.data_check import require_data
+from mmml_losses.engine.errors import UsageError
+
+
+def relabelled(labels, dataset):
+    return dict(type='mmml_losses.Relabelled', labels=str(labels), dataset=dataset)
+
+
+def coco(root):
+    return dict(type='mmml_losses.CocoMultiLabel', ann_file='a.json', data_root=str(root), data_prefix='img')
+
+
+@pytest.fixture
+def complete(tmp_path):
+    """A dataset whose files are there; they cannot be read, and must not be."""
+    (tmp_path / 'img').mkdir()
+    (tmp_path / 'img' / '1.png').touch()
+    (tmp_path / 'a.json').touch()
+    return coco(tmp_path)
+
+
+def test_a_missing_label_file_is_named_with_what_makes_one(tmp_path, complete):
+    inner = relabelled(tmp_path / 'first.json', dict(type='RepeatDataset', times=2, dataset=complete))
+    outer = dict(type='ConcatDataset', datasets=[relabelled(tmp_path / 'second.txt.gz', inner), complete])
+    with pytest.raises(MissingDataError) as caught:
+        require_data(Config(dict(train_dataloader=dict(dataset=outer))), 'x.py')
+    assert caught.value.missing == [str(tmp_path / 'second.txt.gz'), str(tmp_path / 'first.json')]
+    assert str(caught.value).splitlines()[1:] == [
+        f'  {tmp_path}/second.txt.gz',
+        f'  {tmp_path}/first.json',
+        'tools/make_labels.py writes labels that a config draws, tools/pseudo_label.py corrected ones.',
+    ]
+
+
+def test_data_inside_is_named_as_well(tmp_path):
+    cfg = Config(dict(train_dataloader=dict(dataset=relabelled(tmp_path / 'labels.json', coco(tmp_path / 'coco')))))
+    with pytest.raises(MissingDataError, match='Without any download') as caught:
+        require_data(cfg, 'x.py')
+    assert len(caught.value.missing) == 3
+
+
+def test_a_label_file_that_is_there_is_not_read(tmp_path, complete):
+    (tmp_path / 'labels.json').touch()
+    require_data(Config(dict(train_dataloader=dict(dataset=relabelled(tmp_path / 'labels.json', complete)))), 'x.py')
+
+
+def test_a_label_file_of_another_kind_is_one_sentence(tmp_path, complete):
+    cfg = Config(dict(train_dataloader=dict(dataset=relabelled('labels.pkl', complete))))
+    with pytest.raises(
+        UsageError, match=r"a Relabelled that cannot be built: labels must be a file .* got 'labels\.pkl'"
+    ):
+        require_data(cfg, 'x.py')
