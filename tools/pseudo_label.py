@@ -1,23 +1,23 @@
 """Correct the labels of a training set: ``python tools/pseudo_label.py CONFIG CHECKPOINT --out FILE.json``.
 
 The trained model goes over the training set with the test pipeline; labels that are not observed and more probable
-than the threshold become positive. Train on the file with ``mmml_losses.Relabelled``, see docs/datasets.md.
+than the threshold become positive. Train on the file with ``mmml_losses.Relabelled``, see docs/labels.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from mmengine.config import Config
 from mmengine.dist import is_main_process
 
 from mmml_losses.datasets import AnnotationError
-from mmml_losses.datasets.label_file import checked_json_path, save_label_file
+from mmml_losses.datasets.labels.label_file import save_label_file
 from mmml_losses.engine import launch
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
+from mmml_losses.engine.label_making import check_output, make_folder
 from mmml_losses.engine.pseudo_labels import (
     correct_labels,
     describe_correction,
@@ -49,21 +49,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     """Find now what would otherwise end a long run without a result."""
     if not 0 < args.threshold < 1:
         raise UsageError(f'--threshold must be in (0, 1), got {args.threshold}')
-    try:
-        out = checked_json_path(args.out, '--out')
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    if out.exists() and not args.overwrite:
-        raise UsageError(f'--out: {out} exists, pass --overwrite to replace it')
-
-
-def make_folder(out: Path) -> None:
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f'--out: the folder {out.parent} cannot be made: {error.strerror}') from None
-    if not os.access(out.parent, os.W_OK):
-        raise UsageError(f'--out: the folder {out.parent} cannot be written to')
+    check_output(args.out, args.overwrite)
 
 
 def apply_labelling_arguments(cfg: Config, args: argparse.Namespace) -> None:

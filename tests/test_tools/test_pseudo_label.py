@@ -16,8 +16,8 @@ from mmengine.dataset import BaseDataset, ConcatDataset
 
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import DigitScenes, Relabelled
-from mmml_losses.datasets.label_file import SampleLabels
-from mmml_losses.datasets.label_wrapper import read_labels
+from mmml_losses.datasets.labels.reading import read_labels
+from mmml_losses.datasets.labels.sample_labels import SampleLabels
 from mmml_losses.engine import pseudo_labels
 from mmml_losses.engine.errors import UsageError
 from mmml_losses.engine.pseudo_labels import correct_labels, describe_correction, label_with_the_test_run
@@ -122,7 +122,7 @@ def test_the_summary_says_what_changed(labelled, scenes_folder):
 
 @pytest.fixture
 def second(labelled, tmp_path):
-    """The config of a training on the corrected labels, as docs/datasets.md shows it."""
+    """The config of a training on the corrected labels, as docs/labels.md shows it."""
     config = tmp_path / 'second.py'
     config.write_text(
         f"_base_ = '{ROOT / CONFIG}'\n"
@@ -181,7 +181,11 @@ def test_bad_calls_are_one_sentence_each(monkeypatch, second, labelled, checkpoi
     assert labelled[0].read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ['second.py']
     options = ('--work-dir', tmp_path / 'run', *few_scenes(scenes_folder, INNER))
-    assert fail(monkeypatch, 'train.py', second, *options) == 'label file nothing.json does not exist'
+    message = fail(monkeypatch, 'train.py', second, *options)
+    assert message.splitlines()[1:] == [
+        '  nothing.json',
+        'tools/make_labels.py writes labels that a config draws, tools/pseudo_label.py corrected ones.',
+    ]
 
 
 def test_only_unobserved_labels_above_the_threshold_change():

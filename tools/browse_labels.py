@@ -1,0 +1,170 @@
+"""What the labels of a dataset are like: ``python tools/browse_labels.py CONFIG --out label_counts.png``.
+
+Prints images, labels, labels per image, head, medium and tail, and the number of images of each class, before and after
+labels were hidden or images left out; and draws the counts. It opens annotation files alone: no image must be there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mmengine.config import Config, DictAction
+
+from mmml_losses.datasets import read_label_changes
+from mmml_losses.datasets.labels.label_file import checked_json_path
+from mmml_losses.engine import command_line, launch
+from mmml_losses.engine.config_dataset import load_dataset
+from mmml_losses.engine.errors import UsageError
+from mmml_losses.evaluation import LabelSummary, describe_labels, summarize_labels
+from mmml_losses.evaluation.class_groups import HEAD_FROM, MEDIUM_FROM
+from mmml_losses.evaluation.files import replacing
+from mmml_losses.visualization import plot_label_counts
+
+# Images with this many labels or more share a line.
+MANY_LABELS = 15
+
+
+def parse_args() -> argparse.Namespace:
+    parser = command_line.picture_parser('Summarise and draw the labels of a dataset', 'label_counts.png')
+    parser.add_argument('config', help='config file')
+    parser.add_argument(
+        '--dataloader', choices=['train', 'val', 'test'], default='train', help='whose dataset (default: train)'
+    )
+    parser.add_argument('--json', metavar='FILE.json', help='write the summary to this file, too')
+    parser.add_argument(
+        '--classes',
+        type=number_of_classes,
+        default=10,
+        metavar='N',
+        help="how many of the most frequent and of the rarest classes to list, or 'all' (default: 10)",
+    )
+    parser.add_argument('--head-from', type=int, default=HEAD_FROM, metavar='N', help='fewest images of a head class')
+    parser.add_argument(
+        '--medium-from', type=int, default=MEDIUM_FROM, metavar='N', help='fewest images of a medium class'
+    )
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='override settings of the config'
+    )
+    parser.set_defaults(loss=None)  # labels do not depend on it
+    return parser.parse_args()
+
+
+def number_of_classes(text: str) -> int | None:
+    if text == 'all':
+        return None
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number or 'all', got {text}")
+    return int(text)
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    if not 0 <= args.medium_from <= args.head_from:
+        raise UsageError(f'--medium-from must be in [0, --head-from = {args.head_from}], got {args.medium_from}')
+    if args.json is not None:
+        with command_line.clear_errors():
+            checked_json_path(args.json, '--json')
+
+
+def summarize(cfg: Config, args: argparse.Namespace) -> LabelSummary:
+    try:
+        changes = read_label_changes(load_dataset(cfg, args.dataloader, args.config))
+    except TypeError as error:
+        raise UsageError(f'the labels of {args.config} cannot be read: {error}') from None
+    return summarize_labels(
+        changes.classes,
+        changes.observed,
+        changes.true,
+        changes.original,
+        medium_from=args.medium_from,
+        head_from=args.head_from,
+    )
+
+
+def class_rows(summary: LabelSummary, num_shown: int | None) -> list[dict[str, str]]:
+    """What the table says of each class, from the most to the least frequent."""
+    group_of = {index: name for name, members in summary.groups.items() for index in members}
+    columns = dict(before=summary.before.counts, after=summary.after.counts) if summary.is_changed else {}
+    columns = columns or dict(images=summary.after.counts)
+    optional = dict(hidden=summary.hidden, added=summary.added, unknown=summary.after.unknown)
+    columns |= {name: counts for name, counts in optional.items() if counts.any()}
+    rows = [
+        {'class': summary.classes[index]}
+        | {name: f'{counts[index]:,}' for name, counts in columns.items()}
+        | {'group': group_of[index]}
+        for index in summary.order.tolist()
+    ]
+    if num_shown is None or len(rows) <= 2 * num_shown + 1:
+        return rows
+    left_out = {key: '' for key in rows[0]} | {'class': f'… {len(rows) - 2 * num_shown:,} more …'}
+    return [*rows[:num_shown], left_out, *rows[len(rows) - num_shown :]]
+
+
+def image_rows(summary: LabelSummary) -> list[dict[str, str]]:
+    """How many images have so many labels."""
+    shown = dict(before=summary.before, after=summary.after) if summary.is_changed else dict(images=summary.after)
+    most = max(statistics.images_by_labels.size for statistics in shown.values()) - 1
+    rows = []
+    for number in range(min(most, MANY_LABELS) + 1):
+        last = number == MANY_LABELS and most > MANY_LABELS
+        row = {'labels of an image': f'{number} or more' if last else str(number)}
+        for name, statistics in shown.items():
+            row[name] = f'{statistics.images_by_labels[number:][: None if last else 1].sum():,}'
+        rows.append(row)
+    return rows
+
+
+def print_table(rows: Sequence[dict[str, str]]) -> None:
+    """Print rows as a table, framed where a terminal shows it."""
+    header = list(rows[0])
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table()
+        for number, name in enumerate(header):
+            table.add_column(name, justify='left' if number == 0 or name == 'group' else 'right')
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row.values()))
+        Console().print(table)
+        return
+    lines = [header, *(list(row.values()) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    for line in lines:
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        for column in range(1, len(header)):
+            if header[column] != 'group':
+                cells[column] = cells[column].strip().rjust(widths[column])
+        print('  '.join(cells).rstrip())
+
+
+def write_json(path: str, summary: LabelSummary) -> None:
+    file = Path(path).expanduser()
+    with command_line.writing(path):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as temporary:
+            temporary.write_text(json.dumps(summary.to_dict(), indent=1, ensure_ascii=False), encoding='utf-8')
+    print(f'wrote {path}')
+
+
+def main() -> None:
+    args = parse_args()
+    check_arguments(args)
+    summary = summarize(launch.read_config(args, Path()), args)
+    print('\n'.join(describe_labels(summary)), end='\n\n')
+    print_table(image_rows(summary))
+    print()
+    if args.classes != 0:
+        print_table(class_rows(summary, args.classes))
+        print()
+    if args.json is not None:
+        write_json(args.json, summary)
+    command_line.draw(args, plot_label_counts, summary)
+
+
+if __name__ == '__main__':
+    launch.exit_clearly(main)

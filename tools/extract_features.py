@@ -1,0 +1,105 @@
+"""Frozen features of a dataset: ``python tools/extract_features.py CONFIG CHECKPOINT --out FILE.npz``.
+
+Each image goes once through the test pipeline, the backbone and the neck of the config. ``mmml_losses.FeatureDataset``
+reads the file, and configs/bce_features.py trains on it. The same command goes on where an interrupted one stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+from mmengine.config import DictAction
+
+from mmml_losses.engine import launch
+from mmml_losses.engine.errors import UsageError
+from mmml_losses.engine.feature_extraction import describe_making, extract_split, fingerprint_of, prepare_split
+from mmml_losses.engine.feature_model import build_feature_model, default_device
+from mmml_losses.engine.feature_parts import FeatureParts
+from mmml_losses.evaluation.predictions import checked_npz_path
+
+LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description='Write the frozen features of a dataset, with its labels')
+    parser.add_argument('config', help='config file with a model, and a test pipeline')
+    parser.add_argument(
+        'checkpoint', help='checkpoint of the model, or weights of its backbone alone: .pth or .safetensors'
+    )
+    parser.add_argument(
+        '--out', default='data/features.npz', metavar='FILE.npz', help='file to write (default: %(default)s)'
+    )
+    parser.add_argument('--overwrite', action='store_true', help='replace the file if there is one')
+    parser.add_argument(
+        '--dataloader',
+        nargs='+',
+        choices=['train', 'val', 'test'],
+        default=['train', 'test'],
+        help='whose datasets (default: train test); their arrays are called train_features and so on',
+    )
+    parser.add_argument(
+        '--dtype', choices=['float16', 'float32'], default='float16', help='type of the features (default: float16)'
+    )
+    parser.add_argument('--device', default=default_device(), help='where to run (default: a GPU if there is one)')
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        metavar='KEY=VALUE',
+        help='override settings of the config, e.g. test_dataloader.batch_size=64',
+    )
+    parser.set_defaults(loss=None)
+    return parser.parse_args()
+
+
+def checked_out(args: argparse.Namespace) -> Path:
+    """Find now what would otherwise end a long run without a result."""
+    try:
+        out = checked_npz_path(args.out, '--out').expanduser()
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f'--out: the folder {out.parent} cannot be made: {error.strerror}') from None
+    if not os.access(out.parent, os.W_OK):
+        raise UsageError(f'--out: the folder {out.parent} cannot be written to')
+    if out.exists() and not args.overwrite:
+        raise UsageError(f'--out: {out} exists, pass --overwrite to replace it')
+    return out
+
+
+def main() -> None:
+    args = parse_args()
+    out = checked_out(args)
+    cfg = launch.read_config(args, LOSSES_FOLDER)
+    if cfg.get('model') is None:
+        raise UsageError(f'{args.config} has no model')
+    model = build_feature_model(cfg, args.checkpoint).to(args.device)
+    splits = [prepare_split(cfg, name, args.config) for name in dict.fromkeys(args.dataloader)]
+    if len({split.classes for split in splits}) > 1:
+        raise UsageError('the datasets have different classes: write a file for each, with --dataloader and --out')
+    parts = FeatureParts(out, fingerprint_of(cfg, args.checkpoint, splits, args.dtype), args.dtype)
+    try:
+        for split in splits:
+            extract_split(model, split, parts)
+    except KeyboardInterrupt:
+        print(f'\nstopped: the same command goes on with what is in {parts.folder}', file=sys.stderr)
+        sys.exit(130)  # as after any Ctrl-C
+    except OSError as error:
+        # From a worker it comes with the text of its traceback.
+        reason = str(error).strip().splitlines()[-1]
+        raise UsageError(f'an image cannot be read, or a part not be written: {reason}') from None
+    parts.join(
+        {split.name: split.arrays for split in splits},
+        classes=np.array(splits[0].classes, dtype=str),
+        made_by=describe_making(args.config, args.checkpoint),
+    )
+    print(f'wrote {out}')
+
+
+if __name__ == '__main__':
+    launch.exit_clearly(main)

@@ -1,0 +1,64 @@
+"""Write the labels that a config draws: ``python tools/make_labels.py CONFIG --out FILE.json``.
+
+The training set of the config has ``MissingLabels``, ``SinglePositive``, ``PartialLabels`` or ``LongTailed`` around a
+dataset, in any nesting. The file holds what they draw, with their settings and a checksum of the dataset inside. Only
+annotations are read, no image. Train on the file with ``mmml_losses.Relabelled``, see docs/labels.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mmengine.config import DictAction
+
+from mmml_losses.datasets.labels.label_file import save_label_file
+from mmml_losses.datasets.labels.nesting import count_views
+from mmml_losses.datasets.wrappers.drawn_labels import drawing_part, read_drawn_labels
+from mmml_losses.engine import launch
+from mmml_losses.engine.config_dataset import load_dataset
+from mmml_losses.engine.errors import UsageError
+from mmml_losses.engine.label_making import check_output, describe_drawing, describe_use, make_folder
+
+LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description='Write the labels that the label wrappers of a config draw')
+    parser.add_argument('config', help='config file of the training')
+    parser.add_argument('--out', required=True, metavar='FILE.json', help='label file to write')
+    parser.add_argument('--overwrite', action='store_true', help='replace the label file if there is one')
+    parser.add_argument(
+        '--dataloader', choices=['train', 'val', 'test'], default='train', help='whose dataset (default: train)'
+    )
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        metavar='KEY=VALUE',
+        help='override settings of the config, e.g. train_dataloader.dataset.seed=1',
+    )
+    parser.set_defaults(loss=None)  # labels do not depend on it
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    out = check_output(args.out, args.overwrite)
+    dataset = load_dataset(launch.read_config(args, LOSSES_FOLDER), args.dataloader, args.config)
+    if not count_views(dataset):
+        raise UsageError(
+            f'the dataset of {args.dataloader}_dataloader in {args.config} draws no labels: it must have a label '
+            'wrapper, such as mmml_losses.MissingLabels, around it'
+        )
+    make_folder(out)
+    drawn = read_drawn_labels(drawing_part(dataset))
+    made_by = dict(tool=Path(__file__).name, config=Path(args.config).name, dataloader=args.dataloader)
+    save_label_file(out, drawn.labels, drawn.source, made_by | dict(dataset=drawn.settings), drawn.positions)
+    print(describe_drawing(drawn))
+    print(f'wrote {args.out}. A config beside {args.config} that takes it:')
+    print(describe_use(dataset, args.config, args.dataloader, args.out))
+
+
+if __name__ == '__main__':
+    launch.exit_clearly(main)
