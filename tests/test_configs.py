@@ -40,8 +40,21 @@ def coco_folder(tmp_path_factory) -> Path:
     return root
 
 
+@pytest.fixture(scope='module')
+def features_file(tmp_path_factory) -> Path:
+    """Features of a few samples as tools/extract_features.py writes them."""
+    rng = np.random.RandomState(0)
+    file = tmp_path_factory.mktemp('features') / 'features.npz'
+    arrays = dict(classes=np.array([f'class {number}' for number in range(80)]))
+    for split in ('train', 'test'):
+        labels = (rng.rand(8, 80) < 0.3).astype(np.int8)
+        arrays |= {f'{split}_features': rng.randn(8, 1280).astype(np.float16), f'{split}_labels': labels}
+    np.savez(file, **arrays)
+    return file
+
+
 @pytest.fixture
-def offline(small_run, coco_folder, tmp_path):
+def offline(small_run, coco_folder, features_file, tmp_path):
     """Turns a config file into a config that trains here: little data, no download."""
 
     def make(config: Path) -> Config:
@@ -52,7 +65,10 @@ def offline(small_run, coco_folder, tmp_path):
         cfg.train_cfg.update(max_epochs=2, val_interval=2)
         for name in DATALOADERS:
             cfg[name].update(batch_size=2, num_workers=0)
-            cfg[name].dataset.data_root = str(coco_folder)
+            if config.stem.endswith('_features'):
+                cfg[name].dataset.ann_file = str(features_file)
+            else:
+                cfg[name].dataset.data_root = str(coco_folder)
         cfg.model.backbone.pop('init_cfg', None)
         if cfg.model.backbone.type == 'TIMMBackbone':
             cfg.model.backbone.pretrained = False

@@ -11,7 +11,11 @@ default_hooks = dict(
     sampler_seed=dict(type='DistSamplerSeedHook'),
     visualization=dict(type='VisualizationHook', enable=False),
 )
-custom_hooks = [dict(type='mmml_losses.EpochSeedHook'), dict(type='mmml_losses.TrainingSetHook')]
+custom_hooks = [
+    dict(type='mmml_losses.EpochSeedHook'),
+    dict(type='mmml_losses.TrainingSetHook'),
+    dict(type='mmml_losses.LabelSummaryHook'),
+]
 
 env_cfg = dict(
     cudnn_benchmark=False,

@@ -1,0 +1,12 @@
+# Open Images with 567 classes as the Hill and SPLC paper trains on it: only images with a label, and what is not known
+# counts as negative. The paper had 1,742,125 training and 37,306 test images; which classes it took is not published.
+# data/open_images/
+#   classes_567.txt, an identifier such as /m/011k07 a line; all else as in open_images.py
+_base_ = 'open_images.py'
+data_preprocessor = dict(num_classes=567)
+
+classes = dict(classes_file='classes_567.txt', drop_empty=True, others='negative')
+
+train_dataloader = dict(dataset=classes)
+val_dataloader = dict(dataset=classes)
+test_dataloader = dict(dataset=classes)

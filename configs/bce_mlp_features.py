@@ -1,0 +1,11 @@
+# A hidden layer and a linear one on frozen features of any backbone, see _base_/datasets/features.py.
+_base_ = [
+    '_base_/models/mlp_features.py',
+    '_base_/datasets/features.py',
+    '_base_/schedules/features.py',
+    '_base_/losses/bce.py',
+    '_base_/default_runtime.py',
+]
+
+model = dict(head=dict(loss=_base_.loss))
+custom_hooks = [*_base_.custom_hooks, dict(type='mmml_losses.FeatureStatisticsHook')]
