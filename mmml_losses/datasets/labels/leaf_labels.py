@@ -103,6 +103,7 @@ def _data_infos(dataset: BaseDataset) -> Iterator[dict]:
     if not dataset.serialize_data:
         yield from dataset.data_list
         return
+    # What MMEngine serialised in this process; nothing of it comes from a file.
     content, start = memoryview(dataset.data_bytes), 0
     for end in dataset.data_address.tolist():
         yield pickle.loads(content[start:end])
