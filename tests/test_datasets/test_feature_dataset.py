@@ -17,9 +17,8 @@ from mmml_losses.datasets import (
     MissingDataError,
     SinglePositive,
     StoredLabels,
-    feature_dataset,
-    feature_file,
 )
+from mmml_losses.datasets.readers import feature_dataset, feature_file
 from mmml_losses.datasets.readers.feature_dataset import feature_statistics
 from mmml_losses.datasets.readers.feature_file import FeatureFile
 

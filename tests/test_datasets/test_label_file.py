@@ -3,7 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from mmml_losses.datasets import AnnotationError, MissingDataError, label_file
+from mmml_losses.datasets import AnnotationError, MissingDataError
+from mmml_losses.datasets.labels import label_file
 from mmml_losses.datasets.labels.label_file import load_label_file, save_label_file
 from mmml_losses.datasets.labels.sample_labels import SampleLabels
 

@@ -5,7 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
-from mmml_losses.datasets import AnnotationError, CocoMultiLabel, MissingDataError, Relabelled, published_lists
+from mmml_losses.datasets import AnnotationError, CocoMultiLabel, MissingDataError, Relabelled
+from mmml_losses.datasets.labels import published_lists
 from mmml_losses.datasets.labels.published_lists import read_label_list
 from mmml_losses.datasets.labels.sample_labels import SampleLabels
 
