@@ -10,6 +10,7 @@ from mmengine.logging import print_log
 from mmengine.runner import Runner
 
 from ..datasets import read_label_changes
+from ..datasets.labels.nesting import class_names
 from ..evaluation import LabelSummary, describe_labels, summarize_labels
 from ..evaluation.class_groups import HEAD_FROM, MEDIUM_FROM
 from ..registry import HOOKS
@@ -46,11 +47,12 @@ class LabelSummaryHook(Hook):
     def before_train(self, runner: Runner) -> None:
         """Read the labels, and describe them."""
         dataset = runner.train_dataloader.dataset
-        num_entries = _num_entries(dataset)
-        if num_entries > self.max_entries:
-            _log(f'not counted, since images times classes are {num_entries:,}, above max_entries={self.max_entries:,}')
-            return
         try:
+            num_entries = _num_entries(dataset)
+            if num_entries > self.max_entries:
+                limit = f'max_entries={self.max_entries:,}'
+                _log(f'not counted, since images times classes are {num_entries:,}, above {limit}')
+                return
             changes = read_label_changes(dataset, head_classes(runner.model))
             self.summary = summarize_labels(
                 changes.classes,
@@ -68,8 +70,7 @@ class LabelSummaryHook(Hook):
 
 
 def _num_entries(dataset: Sized) -> int:
-    classes = (getattr(dataset, 'metainfo', None) or {}).get('classes') or ()
-    return len(dataset) * len(classes) if hasattr(dataset, '__len__') else 0
+    return len(dataset) * len(class_names(dataset)) if hasattr(dataset, '__len__') else 0
 
 
 def _log(message: str) -> None:

@@ -19,7 +19,7 @@ from mmml_losses.datasets import (
 )
 
 from .conftest import coco_content
-from .toy import ROWS, Chosen, Toy, array, box, detection
+from .toy import CLASSES, ROWS, Chosen, Toy, array, box, detection
 
 
 def boxes_of(info, ignore=0):
@@ -150,3 +150,22 @@ def test_the_true_label_is_not_packed_for_detectors(coco_detection):
         assert set(sample.gt_instances.keys()) == {'bboxes', 'labels'}
     sample = MissingLabels(coco_detection(meta_keys=('true_label',)), 1)[0]['data_samples']
     assert 'true_label' in sample.metainfo
+
+
+def test_around_the_concatenation_of_mmdetection():
+    """Its metainfo is a list as soon as its parts differ in anything."""
+    concatenation = pytest.importorskip('mmdet.datasets').ConcatDataset
+    joined = concatenation([detection(metainfo=dict(palette=[1])), detection(metainfo=dict(palette=[2]))])
+    assert isinstance(joined.metainfo, list)
+    dataset = MissingLabels(joined, 0.5)
+    assert dataset.CLASSES == CLASSES
+    assert np.array_equal(dataset.true_labels(), array(ROWS + ROWS))
+    assert read_label_changes(joined).classes == CLASSES
+    other = concatenation([detection(), detection(metainfo=dict(classes=('car', 'cat', 'person', 'dog')))])
+    message = (
+        r'parts of ConcatDataset must have the same classes, got 4 \(cat, car, person, \.\.\.\) in part 0 and '
+        r'4 \(car, cat, person, \.\.\.\) in part 1'
+    )
+    for use in (lambda: MissingLabels(other, 0.5), lambda: read_label_changes(other)):
+        with pytest.raises(AnnotationError, match=message):
+            use()

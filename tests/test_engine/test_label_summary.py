@@ -66,6 +66,11 @@ class Captions(Toy):
         return [dict(caption='a cat')]
 
 
+class WithoutEnd(Toy):
+    def __len__(self):
+        raise TypeError('nobody knows how many there are')
+
+
 class Broken(Toy):
     def get_data_info(self, idx):
         raise RuntimeError('the store is closed')
@@ -79,6 +84,7 @@ class Broken(Toy):
         (Broken(), 'RuntimeError: the store is closed'),
         (Toy([[7]]), 'class indices must be from 0 to 1, got 7'),
         (iter([1]), 'cannot be read'),
+        (WithoutEnd(), 'TypeError: nobody knows how many there are'),
     ],
     ids=lambda case: case if isinstance(case, str) else type(case).__name__,
 )

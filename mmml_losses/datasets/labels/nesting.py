@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from mmengine.dataset import BaseDataset, ClassBalancedDataset, Compose, ConcatDataset, RepeatDataset
 
+from ..errors import AnnotationError
+
 
 class LabelView(BaseDataset):
     """A dataset with samples of another one and labels of its own: what others need to know of a label wrapper.
@@ -48,6 +50,29 @@ def count_views(dataset: BaseDataset) -> int:
     """How many label wrappers lie inside each other in a dataset, itself included."""
     inside = max((count_views(part) for part in parts_of(dataset)), default=0)
     return inside + isinstance(dataset, LabelView)
+
+
+def class_names(dataset: BaseDataset) -> tuple[str, ...]:
+    """The names in the metainfo of a dataset, in the order of the class indices; none where it has none.
+
+    Raises:
+        AnnotationError: The parts of a concatenation have others each, so that an index has no one meaning.
+    """
+    metainfo = getattr(dataset, 'metainfo', None) or {}
+    # MMDetection's ConcatDataset has a list of those of its parts, where they differ in anything.
+    parts = metainfo if isinstance(metainfo, list) else [metainfo]
+    first, *others = [tuple(map(str, part.get('classes') or ())) for part in parts]
+    for number, names in enumerate(others, start=1):
+        if names != first:
+            raise AnnotationError(
+                f'the parts of {type(dataset).__name__} must have the same classes, got {_some(first)} in part 0 and '
+                f'{_some(names)} in part {number}'
+            )
+    return first
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return f'{len(names)} ({", ".join(names[:3])}{", ..." * (len(names) > 3)})'
 
 
 def inner_positions(dataset: BaseDataset) -> np.ndarray | None:

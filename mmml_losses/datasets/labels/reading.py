@@ -11,7 +11,7 @@ from mmengine.dataset import BaseDataset, ConcatDataset
 
 from ..errors import AnnotationError
 from .leaf_labels import read_leaf
-from .nesting import LabelView, inner_positions, parts_of, refuse_unknown_kinds
+from .nesting import LabelView, class_names, inner_positions, parts_of, refuse_unknown_kinds
 from .sample_labels import POSITIVE, SampleLabels
 
 
@@ -183,7 +183,7 @@ def _class_names(dataset: BaseDataset, required: bool = True) -> tuple[str, ...]
     # Readers may know the names only when they have read the annotations.
     if hasattr(dataset, 'full_init'):
         dataset.full_init()
-    classes = getattr(dataset, 'metainfo', {}).get('classes')
+    classes = class_names(dataset)
     if not classes and required:
         raise AnnotationError(f'{type(dataset).__name__} has no classes in its metainfo')
-    return tuple(map(str, classes or ()))
+    return classes

@@ -11,7 +11,7 @@ from mmengine.registry import DATASETS as MMENGINE_DATASETS
 
 from ..errors import AnnotationError
 from ..labels.data_infos import has_boxes_only, label_row, write_labels
-from ..labels.nesting import LabelView, count_views, leaf_datasets, pipeline_of, refuse_unknown_kinds
+from ..labels.nesting import LabelView, class_names, count_views, leaf_datasets, pipeline_of, refuse_unknown_kinds
 from ..labels.reading import read_history, read_labels
 from ..labels.sample_labels import POSITIVE, UNKNOWN, SampleLabels
 
@@ -126,8 +126,7 @@ class LabelWrapper(LabelView):
     @property
     def CLASSES(self) -> tuple[str, ...] | None:  # noqa: N802 (the name that mmpretrain's hooks ask for)
         """Class names in the order of the class indices."""
-        classes = self.metainfo.get('classes')
-        return None if classes is None else tuple(classes)
+        return class_names(self.dataset) or None
 
     @property
     def test_mode(self) -> bool:
