@@ -189,6 +189,46 @@ def test_subsets_of_any_wrapper(serialize_data):
     assert [info['img_path'] for info in dataset] == [paths[2], paths[0]]
 
 
+@pytest.mark.parametrize(
+    ('indices', 'got'),
+    [
+        ([True, False, True, False, False, True], r'bool \(6,\)'),
+        (np.ones(6, dtype=bool), r'bool \(6,\)'),
+        (True, r'bool \(\)'),
+        ([0.9, 1.7], r'float64 \(2,\)'),
+        ([[0, 1]], r'int64 \(1, 2\)'),
+        ('3', r'\(\)'),
+        (slice(2), r'object \(\)'),
+    ],
+)
+def test_what_is_no_choice_of_samples_is_refused(indices, got):
+    dataset = MissingLabels(Toy(), 0.5)
+    for choose in (dataset.get_subset, dataset.get_subset_):
+        with pytest.raises(TypeError, match=rf'indices must be a whole number or positions, .* got .*{got}'):
+            choose(indices)
+    assert len(dataset) == len(ROWS)
+    assert len(dataset.get_subset(np.int64(2))) == len(dataset.get_subset(range(2))) == 2
+    with pytest.raises(IndexError, match='index 6 is out of bounds'):
+        dataset.get_subset([6])
+
+
+@pytest.mark.parametrize(
+    ('method', 'given', 'error', 'message'),
+    [
+        ('relabel', np.full((6, 4), 0.5), ValueError, r'relabel of Own gives must be 1 .* or -1 .*, got 0\.5'),
+        ('relabel', np.full((6, 4), 2), ValueError, r'relabel of Own gives must be 1 .* or -1 .*, got 2'),
+        ('relabel', np.zeros((6, 3)), ValueError, r'relabel of Own must give .* \(6, 4\), got the shape \(6, 3\)'),
+        ('relabel', None, ValueError, r'relabel of Own must give .* \(6, 4\), got the shape \(\)'),
+        ('select', [0.7, 1.2], TypeError, r'select of Own must give positions, whole numbers \(N,\), got float64'),
+        ('select', np.ones(6, dtype=bool), TypeError, r'select of Own must give positions, .* got bool \(6,\)'),
+    ],
+)
+def test_a_wrapper_that_gives_no_labels_or_positions_is_named(method, given, error, message):
+    wrapper = type('Own', (LabelWrapper,), {method: lambda self, samples: given})
+    with pytest.raises(error, match=message):
+        wrapper(Toy())
+
+
 def test_lazy_wrappers_read_when_they_must():
     class Counted(Toy):
         loads = 0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from numbers import Integral
 
 import numpy as np
 from mmengine.dataset import BaseDataset, force_full_init
 from mmengine.registry import DATASETS as MMENGINE_DATASETS
 
+from ...evaluation.arrays import as_labels
 from ..errors import AnnotationError
 from ..labels.data_infos import has_boxes_only, label_row, write_labels
 from ..labels.nesting import LabelView, class_names, count_views, leaf_datasets, pipeline_of, refuse_unknown_kinds
@@ -91,15 +93,24 @@ class LabelWrapper(LabelView):
         samples = read_labels(self.dataset, with_areas=self.needs_areas)
         positions = self.select(samples)
         if positions is not None:
-            positions = np.asarray(positions, dtype=np.int64)
+            positions = _as_positions(positions, f'select of {type(self).__name__} must give positions')
             samples = samples.take(positions)
-        # One array without Python objects: workers that are forked share it instead of copying it.
-        labels = np.array(self.relabel(samples), dtype=np.int8, order='C')
+        labels = self._checked(self.relabel(samples), samples.labels.shape)
         gains = (labels == POSITIVE) & (samples.labels != POSITIVE)
         if gains.any():
             self._refuse_classes_without_boxes(np.flatnonzero(gains.any(axis=1)), positions)
         self._set(positions, labels)
         self._fully_initialized = True
+
+    def _checked(self, labels: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+        """The labels of a subclass in an array of its own, unless they are none."""
+        if np.shape(labels) != shape:
+            raise ValueError(
+                f'relabel of {type(self).__name__} must give labels for each sample and class {shape}, got the shape '
+                f'{np.shape(labels)}'
+            )
+        # One array without Python objects: workers that are forked share it instead of copying it.
+        return np.array(as_labels(labels, f'the labels that relabel of {type(self).__name__} gives'), order='C')
 
     def _set(self, positions: np.ndarray | None, labels: np.ndarray) -> None:
         self._positions, self._labels = positions, labels
@@ -210,6 +221,14 @@ class LabelWrapper(LabelView):
 
 def _as_index(indices: Sequence[int] | int) -> slice | np.ndarray:
     """MMEngine's way to name a subset (the first n, the last n, or these) as numpy's."""
-    if isinstance(indices, int):
+    if isinstance(indices, Integral) and not isinstance(indices, bool):
         return slice(indices) if indices >= 0 else slice(indices, None)
-    return np.asarray(indices, dtype=np.int64)
+    return _as_positions(indices, 'indices must be a whole number or positions')
+
+
+def _as_positions(positions: Sequence[int] | np.ndarray, rule: str) -> np.ndarray:
+    """Positions as (N,) int64. A mask is none: read as numbers it would name the first two samples."""
+    found = np.asarray(positions)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in 'iu'):
+        raise TypeError(f'{rule}, whole numbers (N,), got {found.dtype} {found.shape}')
+    return found.astype(np.int64)
