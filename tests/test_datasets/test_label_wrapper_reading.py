@@ -122,3 +122,11 @@ def test_label_changes_of_the_folds_of_mmpretrain():
 def test_what_has_no_data_infos_is_refused():
     with pytest.raises(DatasetKindError, match=r"MMEngine's kind, with get_data_info, is needed .* got list"):
         read_label_changes([1, 2])
+
+
+@pytest.mark.parametrize('serialize_data', [True, False])
+def test_samples_have_the_numbers_that_they_are_served_with(serialize_data):
+    """Not those that annotations may have brought along, such as when they were taken from a larger set."""
+    dataset = Toy([dict(gt_label=[0], sample_idx=7), dict(gt_label=[1], sample_idx=7)], serialize_data=serialize_data)
+    assert [dataset[idx]['sample_idx'] for idx in range(2)] == [0, 1]
+    assert read_label_changes(dataset).sample_idx.tolist() == [0, 1]

@@ -59,9 +59,11 @@ def read_leaf(dataset: BaseDataset, num_classes: int | None = None, with_areas: 
     keys, sample_idx, positives = [], [], []
     others: dict[str, dict[int, Sequence]] = {key: {} for key in OTHER_KEYS}
     truths, areas = {}, {}
+    # MMEngine numbers the data infos as it serves them, whatever they hold for a number.
+    numbers_samples = _serves_as_kept(dataset)
     for position, info in enumerate(_data_infos(dataset)):
         keys.append(info.get('sample_name') or _key(info.get('img_path'), folders))
-        sample_idx.append(info.get('sample_idx', position))
+        sample_idx.append(position if numbers_samples else info.get('sample_idx', position))
         for key, found in others.items():
             if info.get(key) is not None:
                 found[position] = info[key]
@@ -94,7 +96,7 @@ def _data_infos(dataset: BaseDataset) -> Iterator[dict]:
         raise DatasetKindError(
             f"a dataset of MMEngine's kind, with get_data_info, is needed to read labels, got {type(dataset).__name__}"
         )
-    if type(dataset).get_data_info not in (BaseDataset.get_data_info, MultiLabelReader.get_data_info):
+    if not _serves_as_kept(dataset):
         for idx in range(len(dataset)):
             yield dataset.get_data_info(idx)
         return
@@ -108,6 +110,12 @@ def _data_infos(dataset: BaseDataset) -> Iterator[dict]:
     for end in dataset.data_address.tolist():
         yield pickle.loads(content[start:end])
         start = end
+
+
+def _serves_as_kept(dataset: BaseDataset) -> bool:
+    """Whether the labels that a dataset serves are those of the data infos that it keeps."""
+    own = getattr(type(dataset), 'get_data_info', None)
+    return own in (BaseDataset.get_data_info, MultiLabelReader.get_data_info)
 
 
 def _number_of_classes(num_classes: int | None, scores: dict[int, Sequence], dataset: BaseDataset) -> int:
