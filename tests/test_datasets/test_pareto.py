@@ -208,8 +208,9 @@ def test_figures_of_a_choice():
         (dict(largest=3, smallest=4), r'smallest must be in \[1, largest = 3\], got 4'),
         (dict(smallest=0), r'smallest must be in \[1, largest = 700\], got 0'),
         (dict(largest=10.5), 'largest must be a number of images, got 10.5'),
-        (dict(shape=0), 'shape must be positive and finite, got 0'),
-        (dict(shape=float('nan')), 'shape must be positive and finite, got nan'),
+        (dict(shape=0), 'shape must be a positive and finite number, got 0'),
+        (dict(shape=float('nan')), 'shape must be a positive and finite number, got nan'),
+        (dict(shape='6'), "shape must be a positive and finite number, got '6'"),
         (dict(order='name'), "order must be one of co-occurrence, frequency, got 'name'"),
     ],
 )

@@ -29,6 +29,13 @@ def check_ratio(name: str, value: float) -> float:
     return float(value)
 
 
+def check_flag(name: str, value: bool) -> bool:
+    """Read True or False: a word such as ``'no'`` would count as True."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f'{name} must be True or False, got {value!r}')
+    return bool(value)
+
+
 def check_seed(value: int) -> int:
     """Read a seed."""
     if isinstance(value, bool) or not isinstance(value, Integral):

@@ -11,7 +11,7 @@ from mmengine.logging import print_log
 from ...registry import DATASETS
 from ..labels.draws import uniform_draws
 from ..labels.sample_labels import POSITIVE, SampleLabels
-from .hiding import check_seed
+from .hiding import check_flag, check_seed
 from .label_wrapper import LabelWrapper
 from .pareto import ParetoCurve, choose_long_tail, describe_tail, listed
 from .published_splits import PublishedSplit, id_of_file, load_split
@@ -73,7 +73,7 @@ class LongTailed(LabelWrapper):
         if split is not None and given:
             raise ValueError(f'{", ".join(given)} must not be given beside split={split!r}, which is a fixed list')
         self.split = split
-        self.fill_up = bool(given.pop('fill_up', False))
+        self.fill_up = check_flag('fill_up', given.pop('fill_up', False))
         self.curve = ParetoCurve(**given)
         self.seed = check_seed(seed)
         # Reading the wrapped dataset may take a while; what must fail should fail before.

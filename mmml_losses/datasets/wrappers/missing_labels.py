@@ -12,7 +12,7 @@ from mmengine.dataset import BaseDataset
 from ...registry import DATASETS
 from ..labels.draws import uniform_draws
 from ..labels.sample_labels import POSITIVE, SampleLabels
-from .hiding import HIDDEN_VALUES, check_choice, check_ratio, check_seed, positive_areas
+from .hiding import HIDDEN_VALUES, check_choice, check_flag, check_ratio, check_seed, positive_areas
 from .label_wrapper import LabelWrapper
 
 RULES = ('floor', 'bernoulli')
@@ -68,7 +68,7 @@ class MissingLabels(LabelWrapper):
         self.order = check_choice('order', order, ORDERS)
         self.hidden = check_choice('hidden', hidden, HIDDEN_VALUES)
         self.seed = check_seed(seed)
-        self.keep_one = keep_one
+        self.keep_one = check_flag('keep_one', keep_one)
         self.missing_ratio = _checked_rates(missing_ratio)
         if not isinstance(self.missing_ratio, float):
             if rule == 'floor':

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -51,8 +52,8 @@ class ParetoCurve:
                 raise ValueError(f'{name} must be a number of images, got {getattr(self, name)!r}') from None
         if not 1 <= self.smallest <= self.largest:
             raise ValueError(f'smallest must be in [1, largest = {self.largest}], got {self.smallest}')
-        if not 0 < self.shape < np.inf:
-            raise ValueError(f'shape must be positive and finite, got {self.shape}')
+        if not isinstance(self.shape, Real) or not 0 < self.shape < np.inf:
+            raise ValueError(f'shape must be a positive and finite number, got {self.shape!r}')
         if self.order not in ORDERS:
             raise ValueError(f'order must be one of {", ".join(ORDERS)}, got {self.order!r}')
 
