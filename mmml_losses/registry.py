@@ -53,9 +53,12 @@ class Registry(mmengine_registry.Registry):
 
 # MMEngine has no registry for losses, and a parent takes one child per scope: losses and heads share one object.
 LOSSES = MODELS = Registry('model', mmengine_registry.MODELS, locations=['mmml_losses.losses', 'mmml_losses.models'])
-DATASETS = Registry('dataset', mmengine_registry.DATASETS, locations=['mmml_losses.datasets'])
+# Our data may have unknown labels and several views. What keeps MMPretrain from taking them for something else stands
+# beside the models, and must be there even if no model or loss is ours.
+DATA = ['mmml_losses.datasets', 'mmml_losses.models']
+DATASETS = Registry('dataset', mmengine_registry.DATASETS, locations=DATA)
 DATA_SAMPLERS = Registry('data sampler', mmengine_registry.DATA_SAMPLERS, locations=['mmml_losses.datasets'])
-TRANSFORMS = Registry('transform', mmengine_registry.TRANSFORMS, locations=['mmml_losses.datasets'])
+TRANSFORMS = Registry('transform', mmengine_registry.TRANSFORMS, locations=DATA)
 METRICS = Registry('metric', mmengine_registry.METRICS, locations=['mmml_losses.evaluation'])
 EVALUATOR = Registry('evaluator', mmengine_registry.EVALUATOR, locations=['mmml_losses.evaluation'])
 HOOKS = Registry('hook', mmengine_registry.HOOKS, locations=['mmml_losses.engine'])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from mmengine.config import DictAction
+from torch import nn
 
 from mmml_losses.engine import launch
 from mmml_losses.engine.errors import UsageError
@@ -72,13 +73,21 @@ def checked_out(args: argparse.Namespace) -> Path:
     return out
 
 
+def on_device(model: nn.Module, device: str) -> nn.Module:
+    try:
+        return model.to(device)
+    except (RuntimeError, AssertionError) as error:  # PyTorch asserts that it was compiled for GPUs
+        reason = str(error).splitlines()[0]
+        raise UsageError(f'--device must be a device of this machine, such as cpu, got {device!r}: {reason}') from None
+
+
 def main() -> None:
     args = parse_args()
     out = checked_out(args)
     cfg = launch.read_config(args, LOSSES_FOLDER)
     if cfg.get('model') is None:
         raise UsageError(f'{args.config} has no model')
-    model = build_feature_model(cfg, args.checkpoint).to(args.device)
+    model = on_device(build_feature_model(cfg, args.checkpoint), args.device)
     splits = [prepare_split(cfg, name, args.config) for name in dict.fromkeys(args.dataloader)]
     if len({split.classes for split in splits}) > 1:
         raise UsageError('the datasets have different classes: write a file for each, with --dataloader and --out')
@@ -86,18 +95,18 @@ def main() -> None:
     try:
         for split in splits:
             extract_split(model, split, parts)
+        parts.join(
+            {split.name: split.arrays for split in splits},
+            classes=np.array(splits[0].classes, dtype=str),
+            made_by=describe_making(args.config, args.checkpoint),
+        )
     except KeyboardInterrupt:
         print(f'\nstopped: the same command goes on with what is in {parts.folder}', file=sys.stderr)
         sys.exit(130)  # as after any Ctrl-C
     except OSError as error:
         # From a worker it comes with the text of its traceback.
         reason = str(error).strip().splitlines()[-1]
-        raise UsageError(f'an image cannot be read, or a part not be written: {reason}') from None
-    parts.join(
-        {split.name: split.arrays for split in splits},
-        classes=np.array(splits[0].classes, dtype=str),
-        made_by=describe_making(args.config, args.checkpoint),
-    )
+        raise UsageError(f'an image cannot be read, or features not be written: {reason}') from None
     print(f'wrote {out}')
 
 

@@ -20,6 +20,7 @@ from mmengine.utils import ProgressBar
 from torch import nn
 
 from ..datasets import AnnotationError, read_label_changes, read_labels
+from ..datasets.labels.leaf_labels import numbered
 from ..datasets.labels.nesting import leaf_datasets
 from .data_check import require_data
 from .errors import UsageError
@@ -70,7 +71,7 @@ def prepare_split(cfg: Config, name: str, config_file: str) -> Split:
     """
     cfg = deepcopy(cfg)
     loader = cfg.get(f'{name}_dataloader')
-    while loader is not None and str(loader.dataset.get('type')).rpartition('.')[2] in REPEATING:
+    while loader is not None and _name_of(loader.dataset.get('type')) in REPEATING:
         loader.dataset = loader.dataset.dataset
     label_with_the_test_run(cfg, name)
     require_data(cfg, config_file)
@@ -150,12 +151,21 @@ def _read_arrays(dataset: BaseDataset, name: str) -> tuple[tuple[str, ...], dict
 
 
 def _sample_names(dataset: BaseDataset, labels: np.ndarray) -> list[str]:
-    """Names by which label wrappers know the samples, so that they draw the same labels for features as for images."""
+    """Names by which label wrappers know the samples, so that they draw the same labels for features as for images.
+
+    Each stands once, as a file must have them: datasets in a ``ConcatDataset`` may have images of the same names.
+    """
     if labels.dtype == np.int8:
-        return list(read_labels(dataset).keys)
+        return numbered(list(read_labels(dataset).keys))
     # No wrapper takes soft labels.
     infos = (dataset.get_data_info(position) for position in range(len(dataset)))
-    return [str(info.get('sample_name') or Path(info.get('img_path', str(at))).name) for at, info in enumerate(infos)]
+    names = (info.get('sample_name') or Path(info.get('img_path', str(at))).name for at, info in enumerate(infos))
+    return numbered(list(map(str, names)))
+
+
+def _name_of(kind: str | type) -> str:
+    # New-style configs hold classes in place of names.
+    return kind.__name__ if isinstance(kind, type) else str(kind).rpartition('.')[2]
 
 
 def _as_bytes(settings: object) -> bytes:

@@ -50,7 +50,8 @@ def build_feature_model(cfg: Config, checkpoint: str) -> nn.Module:
 def pooled_features(model: nn.Module, inputs: Tensor) -> Tensor:
     """Features (N, D) of images: the last output of the neck, or of the backbone where there is none.
 
-    Maps are averaged over the image. Tokens need a neck, or a backbone that pools them.
+    Maps are averaged over the image. Tokens need a neck, or a backbone that pools them. Backbones with two outputs, as
+    Conformer and distilled DeiT, give both side by side.
 
     Args:
         model: See :func:`build_feature_model`.
@@ -65,6 +66,8 @@ def pooled_features(model: nn.Module, inputs: Tensor) -> Tensor:
         )
     if getattr(model, 'neck', None) is not None:
         features = _last(model.neck(stages))
+    if isinstance(features, (tuple, list)) and all(isinstance(each, Tensor) and each.dim() == 2 for each in features):
+        features = torch.cat(list(features), dim=1)
     if isinstance(features, Tensor) and features.dim() == 4:
         features = features.mean(dim=(2, 3))
     if not isinstance(features, Tensor) or features.dim() != 2:
@@ -126,9 +129,10 @@ def _last(stages: object) -> object:
 
 
 def _pools_plainly(model: nn.Module) -> bool:
-    """Whether nothing but an average over the image follows the backbone."""
+    """Whether nothing but an average over rows and columns of the image follows the backbone."""
     neck = getattr(model, 'neck', None)
-    return neck is None or type(neck).__name__ == 'GlobalAveragePooling'
+    # GlobalAveragePooling(dim=1) is for backbones that give (N, C, positions).
+    return neck is None or isinstance(getattr(neck, 'gap', None), nn.AdaptiveAvgPool2d)
 
 
 def _pooling_timm_model(settings: Mapping) -> nn.Module:

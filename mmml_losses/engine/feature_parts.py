@@ -126,7 +126,12 @@ class FeatureParts:
 
 
 def _shape_of(file: Path) -> tuple[int, int]:
-    return np.load(file, mmap_mode='r', allow_pickle=False).shape
+    try:
+        return np.load(file, mmap_mode='r', allow_pickle=False).shape
+    except (ValueError, EOFError) as error:
+        raise UsageError(
+            f'{file} is damaged: {error}. Delete it, and the same command makes its features again'
+        ) from None
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import wraps
 
 import torch
@@ -62,11 +63,7 @@ class MultiLabelHead(MultiLabelClsHead):
     def _get_loss(self, cls_score: Tensor, data_samples: list[DataSample], **kwargs) -> dict[str, Tensor]:
         target = stack_targets(data_samples, cls_score.size(1))
         if not isinstance(self.loss_module, MultiLabelLoss):
-            if (target < 0).any():
-                raise ValueError(
-                    f'{type(self.loss_module).__name__} does not know unknown labels (-1): '
-                    'use a loss of mmml_losses, or a dataset without them'
-                )
+            _refuse_unknown_labels(self.loss_module, [target])
             return {'loss': self.loss_module(cls_score, target, avg_factor=len(cls_score), **kwargs)}
         kwargs.update(epoch=runner_info('epoch'), sample_idx=stack_sample_indices(data_samples))
         if isinstance(self.loss_module, SumLoss):
@@ -98,6 +95,26 @@ def stack_sample_indices(data_samples: list[DataSample]) -> Tensor | None:
     return None if None in indices else torch.as_tensor(indices)
 
 
+def _refuse_unknown_labels(loss: nn.Module, targets: Iterable[Tensor]) -> None:
+    if any((target < 0).any() for target in targets):
+        raise ValueError(
+            f'{type(loss).__name__} does not know unknown labels (-1): use a loss of mmml_losses, or a dataset without '
+            'them'
+        )
+
+
+def _keep_unknown_labels_away(get_loss):
+    """Make a head refuse unknown labels, unless its loss is one of ours."""
+
+    @wraps(get_loss)
+    def checked(self, cls_score, data_samples, **kwargs):
+        if not isinstance(self.loss_module, MultiLabelLoss):
+            _refuse_unknown_labels(self.loss_module, (each.gt_score for each in data_samples if 'gt_score' in each))
+        return get_loss(self, cls_score, data_samples, **kwargs)
+
+    return checked
+
+
 def _ask_the_loss(get_predictions):
     """Make a head read its logits through the link of its loss, where that loss has one."""
 
@@ -114,3 +131,5 @@ def _ask_the_loss(get_predictions):
 # MMPretrain's multi-label heads (1.0 to 1.3) spell the sigmoid when they predict. With a loss of ours that would be
 # silently wrong for every link but one, so they ask the loss; with any other loss they do what they always did.
 MultiLabelClsHead._get_predictions = _ask_the_loss(MultiLabelClsHead._get_predictions)
+# Their own losses take -1 for a number like any other, and fall without bound where it stands.
+MultiLabelClsHead._get_loss = _keep_unknown_labels_away(MultiLabelClsHead._get_loss)

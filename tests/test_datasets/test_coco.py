@@ -1,5 +1,6 @@
 import json
 import pickle
+import shutil
 
 import pytest
 from mmengine.dataset import ClassBalancedDataset, ConcatDataset
@@ -8,6 +9,9 @@ from mmengine.registry import DefaultScope
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import AnnotationError, CocoMultiLabel, MissingDataError
 from mmml_losses.registry import DATASETS
+
+from .base_config import datasets_of_config
+from .conftest import CATEGORIES, coco_content
 
 CAT, CAR, PERSON = 0, 1, 2
 
@@ -61,6 +65,8 @@ def test_metainfo_chooses_and_orders_the_classes(coco_root):
     assert labels(dataset) == {9: [], 5: [0, 1], 30: [1], 12: []}
     with pytest.raises(ValueError, match=r'classes in metainfo must be classes of .*instances\.json, got dog'):
         build(coco_root, metainfo=dict(classes=['dog', 'cat']))
+    with pytest.raises(ValueError, match='classes in metainfo must each be there once, got several of cat'):
+        build(coco_root, metainfo=dict(classes=['cat', 'person', 'cat']))
 
 
 def test_get_cat_ids_serves_class_balancing(coco_root):
@@ -126,6 +132,9 @@ def test_missing_data_error_crosses_process_borders():
         (dict(categories=[dict(id=3, name='cat'), dict(id=17, name='cat')]), 'several categories are called cat'),
         (dict(images=3), 'not iterable'),
         (dict(images=[dict(id=5, file_name='5.jpg', width='wide')]), "'width', 'height' and 'area' must be numbers"),
+        (dict(annotations=[dict(id=1, image_id=5, category_id=3, bbox=[1, 2])]), "'bbox' must be four numbers"),
+        (dict(annotations=[dict(id=1, image_id=5, category_id=3, bbox='abcd')]), "'bbox' must be four numbers"),
+        (dict(annotations=[dict(id=1, image_id=5, category_id=3, bbox=[1, 2, '3', 4])]), "'bbox' must be four"),
     ],
 )
 def test_an_unfit_file_is_named_with_its_problem(coco_root, changes, problem):
@@ -145,14 +154,21 @@ def test_areas_are_those_of_the_largest_object_as_a_fraction_of_the_image(coco_r
         assert info['label_areas'] == pytest.approx([0.25, float('nan'), 0.05], nan_ok=True)
 
 
-def test_an_image_id_that_stands_twice_is_named(coco_root):
+def test_an_id_that_stands_twice_is_named(coco_root):
+    rewrite(coco_root, categories=[*CATEGORIES, dict(id=3, name='dog')])
+    with pytest.raises(AnnotationError, match=r'instances\.json has the category id 3 more than once'):
+        build(coco_root)
     rewrite(coco_root, images=[dict(id=5, file_name='5.jpg'), dict(id=5, file_name='other.jpg')])
     with pytest.raises(AnnotationError, match=r'instances\.json has the image id 5 more than once'):
         build(coco_root)
 
 
 @pytest.mark.parametrize(
-    'name', ['../secret.jpg', '/etc/passwd', 'a/../../b.jpg', 'C:\\b.jpg', '..\\b.jpg', 'a\0.jpg', '']
+    'name',
+    [
+        *('../secret.jpg', '/etc/passwd', 'a/../../b.jpg', 'C:\\b.jpg', '..\\b.jpg', 'a\0.jpg', ''),
+        'http://host/secret.jpg',
+    ],
 )
 def test_images_cannot_lie_outside_of_their_folder(coco_root, name):
     rewrite(coco_root, images=[dict(id=5, file_name=name)], annotations=[])
@@ -177,3 +193,24 @@ def test_items_go_through_the_pipeline_of_mmpretrain(coco_root):
     assert item['data_samples'].gt_label.tolist() == [CAT, PERSON]
     assert item['data_samples'].sample_idx == 1
     assert dataset[0]['data_samples'].gt_label.tolist() == []
+
+
+@pytest.mark.parametrize('year', [2014, 2017])
+def test_the_configs_read_it_and_a_missing_image_is_named(coco_root, year):
+    (coco_root / 'annotations').mkdir()
+    content = coco_content()
+    # COCO has 80 categories, most of which the few images do not show.
+    others = [dict(id=100 + number, name=f'class {number}') for number in range(77)]
+    content['categories'] = [*CATEGORIES, *others]
+    for split in ('train', 'val'):
+        (coco_root / 'annotations' / f'instances_{split}{year}.json').write_text(json.dumps(content))
+        shutil.copytree(coco_root / 'train', coco_root / f'{split}{year}')
+    train, test = datasets_of_config(f'coco{year}', coco_root)
+    assert len(train) == len(test) == 3  # those with a label
+    assert train[0]['data_samples'].gt_label.tolist() == [CAT, PERSON]
+    assert train[0]['inputs'].shape == (3, 224, 224)
+    gone = coco_root / f'val{year}' / 'COCO_train2014_000000000005.jpg'
+    assert test.get_data_info(0)['img_path'] == str(gone)
+    gone.unlink()
+    with pytest.raises(FileNotFoundError, match=gone.name):
+        test[0]

@@ -1,8 +1,6 @@
 import copy
 import io
-import os
 import pickle
-import tracemalloc
 import zipfile
 
 import numpy as np
@@ -11,6 +9,7 @@ from mmengine.dataset import ClassBalancedDataset, ConcatDataset
 from mmengine.registry import DATASETS as MMENGINE_DATASETS
 from torch.utils.data import DataLoader
 
+from benchmarks import features as benchmark
 from mmml_losses.datasets import (
     AnnotationError,
     FeatureDataset,
@@ -149,22 +148,29 @@ def test_uncompressed_features_are_mapped_once_and_copies_are_the_same(write):
     assert len(pickle.dumps(dataset)) < 4000  # of the array only its place
 
 
-def test_memory_does_not_grow_with_the_features(tmp_path):
-    path, count, width = tmp_path / 'large.npz', 4000, 1280
-    with zipfile.ZipFile(path, 'w') as archive:
-        for name, array in (
-            ('features', np.ones((count, width), dtype=np.float32)),
-            ('labels', np.eye(20, dtype=np.int8)[np.arange(count) % 20]),
-        ):
-            with archive.open(f'{name}.npy', 'w') as member:
-                np.lib.format.write_array(member, array)
-    tracemalloc.start()
-    dataset = FeatureDataset(str(path))
-    total = sum(dataset[idx]['features'].sum() for idx in range(len(dataset)))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert total == count * width
-    assert peak < os.path.getsize(path) / 4
+def test_a_hundred_thousand_samples_are_streamed_and_never_loaded(tmp_path):
+    path, count, width = tmp_path / 'large.npz', 100_000, 1280
+    benchmark.write_features(path, count, width)
+    features = FeatureFile(path).array('features').values
+    assert features.shape == (count, width)
+    if not benchmark.memory():
+        pytest.skip('the system does not tell mapped from own memory')
+    steps = benchmark.measure(path, workers=[0])
+    assert [name for name, _, _ in steps][-1] == 'the first of these again'
+    before, after = steps[0][2], steps[-1][2]
+    size = path.stat().st_size / 1e6
+    assert size > 256
+    # Two epochs and the statistics read all features: as pages of the file, and each page is there once.
+    assert after['own'] - before['own'] < size / 2
+    assert after['mapped'] - before['mapped'] < 1.2 * size
+
+
+def test_the_benchmark_prints_time_and_memory_of_each_step(capsys):
+    benchmark.main(['--size', '300x8', '--workers', '0', '1'])
+    printed = capsys.readouterr().out
+    assert '300 x 8 float16, a file of 0 MB' in printed
+    steps = ('before', 'open, with all labels', 'mean and deviation', 'epoch of shuffled batches, 1 workers')
+    assert all(f'| {step} ' in printed for step in steps)
 
 
 @pytest.mark.parametrize('workers', [0, 2])
@@ -290,6 +296,13 @@ def npy(array: np.ndarray) -> bytes:
     return stream.getvalue()
 
 
+def npy_header(**fields) -> bytes:
+    """The beginning of an array as another program than numpy may write it."""
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, dict(fortran_order=False) | fields)
+    return stream.getvalue()
+
+
 @pytest.mark.parametrize(
     ('members', 'problem'),
     [
@@ -299,11 +312,16 @@ def npy(array: np.ndarray) -> bytes:
         ({'a.npy': npy(LABELS)[:-1]}, r"array 'a' cannot be read: its shape \(5, 4\) and type uint8 do not fit"),
         ({'a.npy': npy(LABELS) + b'x'}, r"array 'a' cannot be read: its shape \(5, 4\) and type uint8 do not fit"),
         ({'a.npy': npy(LABELS).replace(b'\x93NUMPY\x01', b'\x93NUMPY\x03')}, 'format version is .*3, 0'),
+        ({'a.npy': npy_header(descr='<U0', shape=(10**11,))}, 'its type <U0 has no size'),
+        ({'a.npy': npy_header(descr='<f4', shape=(-1,))}, r'its shape is \(-1,\)'),
+        ({'a.npy': npy_header(descr='<f4', shape=(True,)) + bytes(4)}, r'its shape is \(True,\)'),
+        ({'a.npy': npy_header(descr='<U1', shape=(1,)) + b'\xff\xff\xff\x7f'}, 'characters that do not exist'),
     ],
 )
-def test_archives_of_something_else_are_refused(tmp_path, members, problem):
+@pytest.mark.parametrize('compression', [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_archives_of_something_else_are_refused(tmp_path, members, problem, compression):
     path = tmp_path / 'odd.npz'
-    with zipfile.ZipFile(path, 'w') as archive:
+    with zipfile.ZipFile(path, 'w', compression) as archive:
         for name, data in members.items():
             archive.writestr(name, data)
     with pytest.raises(AnnotationError, match=rf'odd\.npz.*{problem}'):

@@ -161,6 +161,7 @@ def test_samples_of_one_name_are_told_apart():
     for infos, keys in (
         ([dict(gt_label=[0, 1, 2, 3], img_path='a.jpg')] * 3, ['a.jpg', 'a.jpg#2', 'a.jpg#3']),
         ([dict(gt_label=[0, 1, 2, 3], img_path=None)] * 3, ['', '#2', '#3']),
+        ([dict(gt_label=[0], img_path=name) for name in ('a', 'a#2', 'a', 'a')], ['a', 'a#2', 'a#3', 'a#4']),
         ([dict(gt_label=[0], img_path='a.jpg', sample_name=str(number)) for number in range(3)], ['0', '1', '2']),
     ):
         assert read_labels(Toy(infos)).keys == keys

@@ -206,6 +206,7 @@ def test_a_missing_image_is_named_when_it_is_loaded(root):
         ('000026e7ee790996,verification,/m/011k07', 'a row must have 4 columns, got 3'),
         ('000026e7ee790996,verific', 'a row must have 4 columns, got 2'),
         ('000026e7ee790996,verification,Tortoise,1', "LabelName must be an identifier such as .*, got 'Tortoise'"),
+        (',verification,/m/011k07,1', 'ImageID must name an image, got nothing'),
         ('000026e7ee790996,verification,,1', "LabelName must be an identifier such as .*, got ''"),
     ],
 )

@@ -304,7 +304,13 @@ def test_an_image_below_the_folder_is_read(build, reader, tmp_path):
     assert info['gt_label']
 
 
-@pytest.mark.parametrize('name', ['../a', '../../a', 'b/../../a', '/a', '//host/a', '..\\a', '\\a', 'C:\\a', 'C:a'])
+@pytest.mark.parametrize(
+    'name',
+    [
+        *('../a', '../../a', 'b/../../a', '/a', '//host/a', '..\\a', '\\a', 'C:\\a', 'C:a'),
+        *('http://host/a', 's3://bucket/a'),  # which MMEngine would fetch
+    ],
+)
 @pytest.mark.parametrize('reader', WRITERS)
 def test_a_name_that_leads_out_of_the_folder_is_refused(build, reader, name):
     with pytest.raises(AnnotationError, match='below'):

@@ -1,5 +1,8 @@
 """From collated samples to batches: several views, unknown labels, and augmentations that unite labels."""
 
+import os
+import subprocess
+import sys
 from itertools import product
 from pathlib import Path
 
@@ -368,3 +371,39 @@ def test_losses_that_remember_samples_refuse_joined_images_in_the_first_step(joi
     with pytest.raises(ValueError, match=f'sample_idx must be given to {loss}'):
         runner.train()
     assert runner.iter == 0
+
+
+ONLY_DATA = """
+import mmml_losses
+import torch
+from mmengine.registry import DATASETS, MODELS, DefaultScope
+
+DATASETS.build(dict(type='mmml_losses.CocoMultiLabel', ann_file='none.json', lazy_init=True))
+
+import mmpretrain.models
+from mmpretrain.structures import DataSample
+
+with DefaultScope.overwrite_default_scope('mmpretrain'):
+    loss = dict(type='CrossEntropyLoss', use_sigmoid=True)
+    head = MODELS.build(dict(type='MultiLabelLinearClsHead', num_classes=2, in_channels=3, loss=loss))
+    cutmix = dict(augments=[dict(type='CutMix', alpha=1.0)])
+    preprocessor = MODELS.build(dict(type='ClsDataPreprocessor', num_classes=2, batch_augments=cutmix))
+unknown = DataSample().set_gt_score(torch.tensor([1.0, -1.0]))
+batch = dict(inputs=torch.zeros(1, 3, 8, 8), data_samples=[unknown])
+for call in (lambda: head.loss((torch.zeros(1, 3),), [unknown]), lambda: preprocessor(batch, training=True)):
+    try:
+        call()
+    except ValueError as error:
+        print(error)
+"""
+
+
+def test_unknown_labels_are_kept_from_mmpretrain_where_only_the_data_is_ours():
+    """In a fresh process, in which nothing but the name of a dataset loads parts of this package."""
+    environment = {**os.environ, 'PYTHONPATH': str(CONFIGS.parent), 'OMP_NUM_THREADS': '1'}
+    command = [sys.executable, '-W', 'ignore', '-c', ONLY_DATA]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    head, augment = done.stdout.strip().splitlines()[-2:]
+    assert head.startswith('CrossEntropyLoss does not know unknown labels (-1): use a loss of mmml_losses')
+    assert augment.startswith('batch_augments must be mmml_losses.UnionMixup or mmml_losses.UnionMosaic for unknown')

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.dataset import BaseDataset
+from mmengine.dataset import BaseDataset, ConcatDataset, RepeatDataset
 from mmengine.registry import MODELS, DefaultScope
 
 import mmml_losses.models  # noqa: F401 (registers what the configs name)
@@ -225,6 +225,51 @@ def test_repeated_images_are_taken_once(call, checkpoint, scenes_folder, tmp_pat
     assert all(true.get_cat_ids(idx) == images.get_cat_ids(idx) for idx in range(NUM_TRAIN))
 
 
+def test_datasets_that_repeat_images_are_known_by_their_class_too(scenes_folder):
+    cfg = Config.fromfile(ROOT / CONFIG)
+    for loader in (cfg.train_dataloader, cfg.test_dataloader):
+        loader.dataset.update(data_root=str(scenes_folder), num_train=NUM_TRAIN, num_test=NUM_TEST)
+    # New-style configs have classes in place of names.
+    cfg.train_dataloader.dataset = dict(type=RepeatDataset, times=3, dataset=cfg.train_dataloader.dataset)
+    assert len(feature_extraction.prepare_split(cfg, 'train', CONFIG).dataset) == NUM_TRAIN
+
+
+def test_images_of_one_name_in_two_datasets_make_a_file_that_can_be_read(tmp_path):
+    class Images(BaseDataset):
+        METAINFO = dict(classes=('yes', 'no'))
+
+        def load_data_list(self):
+            labels = dict(gt_score=np.array([0.5, 0], dtype=np.float32)) if self.data_root == 'soft' else {}
+            return [dict(img_path=f'{self.data_root}/{name}', gt_label=[0], **labels) for name in ('a.png', 'b.png')]
+
+    for roots in (('one', 'two'), ('soft', 'soft')):
+        dataset = ConcatDataset([Images(data_root=root) for root in roots])
+        _, arrays = feature_extraction._read_arrays(dataset, 'train')
+        assert arrays['ids'].tolist() == ['a.png', 'b.png', 'a.png#2', 'b.png#2']
+        np.savez(tmp_path / 'features.npz', features=np.ones((4, 3), dtype=np.float32), **arrays)
+        assert FeatureDataset(str(tmp_path / 'features.npz')).get_data_info(3)['sample_name'] == 'b.png#2'
+
+
+def test_a_damaged_part_is_named_and_can_be_made_again(tmp_path):
+    features = np.arange(12, dtype=np.float32).reshape(4, 3)
+    first = FeatureParts(tmp_path / 'features.npz', dict(model='a'), 'float32')
+    first.add('train', features[:2], last=True)
+    first.add('train', features[2:], last=True)
+    part = tmp_path / 'features.npz.parts' / 'train-0000000002.npy'
+    whole = part.read_bytes()
+    for damaged in (b'', whole[:-5], whole[:20]):
+        part.write_bytes(damaged)
+        again = FeatureParts(tmp_path / 'features.npz', dict(model='a'), 'float32')
+        with pytest.raises(UsageError, match=r'train-0000000002\.npy is damaged: .* Delete it, and the same command'):
+            again.count('train')
+    part.unlink()
+    again = FeatureParts(tmp_path / 'features.npz', dict(model='a'), 'float32')
+    assert again.count('train') == 2
+    again.add('train', features[2:], last=True)
+    again.join(dict(train={}))
+    assert np.array_equal(read(tmp_path / 'features.npz')['train_features'], features)
+
+
 def test_bad_calls_are_one_sentence_each(call, extracted, checkpoint, scenes_folder, tmp_path):
     out, options = tmp_path / 'features.npz', few_scenes(scenes_folder)
     before = extracted[0].read_bytes()
@@ -244,6 +289,10 @@ def test_bad_calls_are_one_sentence_each(call, extracted, checkpoint, scenes_fol
         (('nothing.py', checkpoint, '--out', out), 'config nothing.py does not exist'),
         (('configs/spa_lpr_coco.py', checkpoint, '--out', out), f'checkpoint {checkpoint} does not fit'),
         ((CONFIG, checkpoint, '--out', out, '--cfg-options', 'train_dataloader=None'), 'the config has no train_datal'),
+        (
+            (CONFIG, checkpoint, '--out', out, '--device', 'abacus', *options),
+            "--device must be a device of this machine, such as cpu, got 'abacus': ",
+        ),
     ):
         assert str(call(*arguments)).startswith(message)
     assert extracted[0].read_bytes() == before
@@ -291,6 +340,32 @@ def test_tokens_are_not_averaged_in_silence(tmp_path):
             pooled_features(tokens, images)
 
 
+def test_positions_behind_the_channels_are_pooled_by_the_neck_that_is_made_for_them(tmp_path):
+    backbone = dict(type='MlpMixer', arch='s', img_size=32, patch_size=16)
+    cfg = small_model(backbone, dict(type='GlobalAveragePooling', dim=1))
+    whole = build(cfg)
+    path = str(tmp_path / 'weights.pth')
+    torch.save(whole.state_dict(), path)
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        maps = whole.backbone(images)[-1]
+        assert maps.shape == (2, 512, 4)
+        features = pooled_features(build_feature_model(cfg, path), images)
+    torch.testing.assert_close(features, maps.mean(dim=2))
+
+
+def test_two_outputs_of_a_backbone_stand_side_by_side(tmp_path):
+    cfg = small_model(dict(type='DistilledVisionTransformer', arch='deit-t', img_size=32, patch_size=16))
+    whole = build(cfg)
+    path = str(tmp_path / 'weights.pth')
+    torch.save(whole.backbone.state_dict(), path)
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        class_token, distillation_token = whole.backbone(images)[-1]
+        features = pooled_features(build_feature_model(cfg, path), images)
+    assert torch.equal(features, torch.cat([class_token, distillation_token], dim=1))
+
+
 def test_weights_that_features_need_must_be_there(model, tmp_path):
     cfg = Config.fromfile(ROOT / CONFIG)
     path = str(tmp_path / 'weights.pth')
@@ -331,7 +406,7 @@ def test_an_image_that_cannot_be_read_is_named(call, checkpoint, scenes_folder, 
     gone = tmp_path / 'scenes' / 'train' / '000009.png'
     gone.unlink()
     message = call(CONFIG, checkpoint, '--out', tmp_path / 'features.npz', *few_scenes(tmp_path / 'scenes'))
-    assert message.startswith('an image cannot be read, or a part not be written: ')
+    assert message.startswith('an image cannot be read, or features not be written: ')
     assert str(gone) in message
 
 

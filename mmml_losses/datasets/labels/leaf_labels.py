@@ -87,7 +87,7 @@ def read_leaf(dataset: BaseDataset, num_classes: int | None = None, with_areas: 
         true = labels.copy()
         true[list(truths)] = list(truths.values())
     sample_idx = np.asarray(sample_idx, dtype=np.int64)
-    return LeafLabels(_numbered(keys), sample_idx, labels, true, _area_array(areas, labels.shape))
+    return LeafLabels(numbered(keys), sample_idx, labels, true, _area_array(areas, labels.shape))
 
 
 def _data_infos(dataset: BaseDataset) -> Iterator[dict]:
@@ -206,13 +206,17 @@ def _with_slashes(path: str) -> str:
     return path.replace('\\', '/')
 
 
-def _numbered(keys: list[str]) -> list[str]:
-    """Names of which each stands once: the second sample of a name becomes ``name#2``."""
-    if len(set(keys)) == len(keys):
+def numbered(keys: list[str]) -> list[str]:
+    """Names of which each stands once: the second sample of a name becomes ``name#2``, or the next that is free."""
+    taken = set(keys)
+    if len(taken) == len(keys):
         return keys
     counts: dict[str, int] = {}
-    numbered = []
+    names = []
     for key in keys:
-        counts[key] = counts.get(key, 0) + 1
-        numbered.append(key if counts[key] == 1 else f'{key}#{counts[key]}')
-    return numbered
+        name, counts[key] = key, counts.get(key, 0) + 1
+        while counts[key] > 1 and (name := f'{key}#{counts[key]}') in taken:
+            counts[key] += 1
+        taken.add(name)
+        names.append(name)
+    return names

@@ -97,7 +97,8 @@ def _read_coco(path: str) -> COCO:
         raise AnnotationError(f'{path} is not a COCO annotation file: {error}') from error
     if problem:
         raise AnnotationError(f'{path} is not a COCO annotation file: {problem}')
-    refuse_repeated((image['id'] for image in coco.dataset['images']), path, 'image id')
+    for key, what in (('images', 'image id'), ('categories', 'category id')):
+        refuse_repeated((entry['id'] for entry in coco.dataset[key]), path, what)
     return coco
 
 
@@ -117,6 +118,14 @@ def _find_problem(coco: COCO) -> str:
         return "an image has no 'file_name'"
     numbers = [image.get(side, 1) for image in coco.imgs.values() for side in ('width', 'height')]
     numbers += [annotation.get('area', 0) for annotation in coco.anns.values()]
-    if not all(isinstance(number, (int, float)) for number in numbers):
+    if not _are_numbers(numbers):
         return "'width', 'height' and 'area' must be numbers"
+    # Where there is an area, no box is read.
+    boxes = [entry['bbox'] for entry in coco.anns.values() if 'area' not in entry and 'bbox' in entry]
+    if not all(isinstance(box, list) and len(box) == 4 and _are_numbers(box) for box in boxes):
+        return "'bbox' must be four numbers"
     return ''
+
+
+def _are_numbers(values: list) -> bool:
+    return all(isinstance(value, (int, float)) for value in values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -116,8 +117,12 @@ def _open(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndar
         stored_plainly = info.compress_type == zipfile.ZIP_STORED and not fortran_order and dtype.isnative
         if stored_plainly and math.prod(shape):  # nothing cannot be mapped
             start = _start_of(path, info) + header_bytes
-            return np.memmap(path, dtype=dtype, mode='r', offset=start, shape=shape).view(np.ndarray)
-        return _read(stream, shape, fortran_order, dtype)
+            values = np.memmap(path, dtype=dtype, mode='r', offset=start, shape=shape).view(np.ndarray)
+        else:
+            values = _read(stream, shape, fortran_order, dtype)
+    if dtype.kind == 'U' and (values.reshape(-1).view(np.uint32) > sys.maxunicode).any():
+        raise ValueError('it holds text with characters that do not exist')
+    return values
 
 
 def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -130,7 +135,9 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
         raise ValueError('it holds Python objects, which only pickle could read: save numbers or text')
     if dtype.kind not in KINDS:
         raise ValueError(f'it must hold numbers or text, got the type {dtype}')
-    if min(shape, default=0) < 0:
+    if not dtype.itemsize:  # of which any number would fit a file
+        raise ValueError(f'its type {dtype} has no size')
+    if not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError(f'its shape is {shape}')
     return shape, fortran_order, dtype
 

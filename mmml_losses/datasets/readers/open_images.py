@@ -119,6 +119,8 @@ class OpenImages(MultiLabelReader):
                 classes[label] = None  # known, and not asked for
             column = classes[label]
             if meaning and column is not None:
+                if not image_id:
+                    raise AnnotationError(f'{self.ann_file}, line {line}: ImageID must name an image, got nothing')
                 keys.append(images.setdefault(image_id, len(images)) * width + column)
                 says.append(meaning)
         return list(images), np.frombuffer(keys, dtype=np.int64), np.frombuffer(says, dtype=np.uint8)

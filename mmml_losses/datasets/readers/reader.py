@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -140,6 +141,9 @@ class MultiLabelReader(BaseDataset):
         unknown = [name for name in chosen if name not in known]
         if unknown:
             raise ValueError(f'classes in metainfo must be classes of {source}, got {", ".join(unknown)}')
+        repeated = [name for name, count in Counter(chosen).items() if count > 1]
+        if repeated:
+            raise ValueError(f'classes in metainfo must each be there once, got several of {", ".join(repeated)}')
         self._metainfo['classes'] = chosen
         return {name: index for index, name in enumerate(chosen)}
 
@@ -192,7 +196,8 @@ def leaves_its_folder(name: str) -> bool:
     """Whether a path of an annotation file could lead out of the folder that it is relative to."""
     # Backslashes separate folders on Windows alone, but a file that was written there must not be read otherwise here.
     parts = re.split(r'[/\\]', name)
-    return parts[0] == '' or '..' in parts or '\0' in name or re.match(r'[A-Za-z]:', name) is not None
+    # MMEngine takes what has '://' in it for an address, and loads it from wherever that is.
+    return parts[0] == '' or '..' in parts or '\0' in name or '://' in name or re.match(r'[A-Za-z]:', name) is not None
 
 
 def _has_entries(folder: str) -> bool:
