@@ -254,6 +254,36 @@ def test_lazy_wrappers_read_when_they_must():
         assert lazy._fully_initialized
 
 
+def test_classes_that_only_the_annotations_know_are_found_however_late_they_are_read():
+    class Named(Toy):
+        METAINFO = dict()
+
+        def load_data_list(self):
+            self._metainfo['classes'] = CLASSES
+            return super().load_data_list()
+
+    def late():
+        return Named(lazy_init=True)
+
+    for inner in (
+        late(),
+        RepeatDataset(late(), 2, lazy_init=True),
+        ClassBalancedDataset(late(), 0.9, lazy_init=True),
+        ConcatDataset([late(), late()]),
+        ConcatDataset([dict(type=RepeatDataset, dataset=late(), times=2), late()], lazy_init=True),
+    ):
+        dataset = MissingLabels(inner, 0.5)
+        assert dataset.CLASSES == read_labels(dataset).classes == CLASSES
+        assert 0 < dataset.observed_labels().sum() < dataset.true_labels().sum()
+
+
+def test_concatenated_classes_may_have_other_names_where_mmengine_was_told_so():
+    other = Toy(metainfo=dict(classes=('chat', 'voiture', 'personne', 'chien')))
+    dataset = MissingLabels(ConcatDataset([Toy(), other], ignore_keys='classes'), 0.5)
+    assert dataset.CLASSES == CLASSES
+    assert np.array_equal(dataset.true_labels(), array(ROWS + ROWS))
+
+
 def test_it_builds_from_nested_configs_of_the_host():
     cfg = dict(
         type='mmml_losses.PartialLabels',

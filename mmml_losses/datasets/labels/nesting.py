@@ -53,17 +53,19 @@ def count_views(dataset: BaseDataset) -> int:
 
 
 def class_names(dataset: BaseDataset) -> tuple[str, ...]:
-    """The names in the metainfo of a dataset, in the order of the class indices; none where it has none.
+    """The names of the classes in the order of their indices; none where the metainfo has none.
 
     Raises:
         AnnotationError: The parts of a concatenation have others each, so that an index has no one meaning.
     """
-    metainfo = getattr(dataset, 'metainfo', None) or {}
-    # MMDetection's ConcatDataset has a list of those of its parts, where they differ in anything.
-    parts = metainfo if isinstance(metainfo, list) else [metainfo]
-    first, *others = [tuple(map(str, part.get('classes') or ())) for part in parts]
+    parts = parts_of(dataset)
+    if not parts:
+        return tuple(map(str, (getattr(dataset, 'metainfo', None) or {}).get('classes') or ()))
+    # The metainfo of MMEngine's wrappers is from before their datasets were loaded, and MMDetection's concatenation has
+    # a list of metainfos where its parts differ in anything.
+    first, *others = map(class_names, parts)
     for number, names in enumerate(others, start=1):
-        if names != first:
+        if names != first and 'classes' not in dataset.ignore_keys:
             raise AnnotationError(
                 f'the parts of {type(dataset).__name__} must have the same classes, got {_some(first)} in part 0 and '
                 f'{_some(names)} in part {number}'
