@@ -10,6 +10,7 @@ if find_spec('mmpretrain') is not None:
     from .heads import MultiLabelHead
     from .inferencer import MultiLabelInferencer
     from .preprocessing import MultiLabelPreprocessor
+    from .views import MultiViewClassifier
 
     __all__ += [
         'FeatureBackbone',
@@ -17,6 +18,7 @@ if find_spec('mmpretrain') is not None:
         'MultiLabelHead',
         'MultiLabelInferencer',
         'MultiLabelPreprocessor',
+        'MultiViewClassifier',
         'UnionMixup',
         'UnionMosaic',
     ]
