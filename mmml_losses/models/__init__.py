@@ -9,12 +9,14 @@ if find_spec('mmpretrain') is not None:
     from .features import FeatureBackbone, FeaturePreprocessor
     from .heads import MultiLabelHead
     from .inferencer import MultiLabelInferencer
+    from .ml_gcn import GCNHead
     from .preprocessing import MultiLabelPreprocessor
     from .views import MultiViewClassifier
 
     __all__ += [
         'FeatureBackbone',
         'FeaturePreprocessor',
+        'GCNHead',
         'MultiLabelHead',
         'MultiLabelInferencer',
         'MultiLabelPreprocessor',
