@@ -6,6 +6,7 @@ __all__ = []
 
 if find_spec('mmpretrain') is not None:
     from .batch_augments import UnionMixup, UnionMosaic
+    from .experts import ExpertsHead
     from .features import FeatureBackbone, FeaturePreprocessor
     from .heads import MultiLabelHead
     from .inferencer import MultiLabelInferencer
@@ -14,6 +15,7 @@ if find_spec('mmpretrain') is not None:
     from .views import MultiViewClassifier
 
     __all__ += [
+        'ExpertsHead',
         'FeatureBackbone',
         'FeaturePreprocessor',
         'GCNHead',
