@@ -8,6 +8,7 @@ if find_spec('mmpretrain') is not None:
     from .batch_augments import UnionMixup, UnionMosaic
     from .experts import ExpertsHead
     from .features import FeatureBackbone, FeaturePreprocessor
+    from .fusion import FeatureFusion
     from .heads import MultiLabelHead
     from .inferencer import MultiLabelInferencer
     from .ml_gcn import GCNHead
@@ -17,6 +18,7 @@ if find_spec('mmpretrain') is not None:
     __all__ += [
         'ExpertsHead',
         'FeatureBackbone',
+        'FeatureFusion',
         'FeaturePreprocessor',
         'GCNHead',
         'MultiLabelHead',
