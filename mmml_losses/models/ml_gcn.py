@@ -167,7 +167,7 @@ def conditional_probabilities(labels: Tensor) -> Tensor:
 def label_graph(probabilities: Tensor, threshold: float, neighbour_weight: float) -> Tensor:
     r"""The adjacency of the labels, normalised, (C, C).
 
-    With the neighbours :math:`B_{ij} = [P(j|i) \ge \tau]` of a label (Chen et al., Eq. 7 and 8),
+    With the neighbours :math:`B_{ij} = [P(j|i) \ge \tau]` of a label (Chen et al., re-weighted as in their Eq. 8),
 
     .. math::
         A_{ij} = p\,B_{ij} \Big/ \sum_{k \ne i} B_{ik}\quad (i \ne j),\qquad A_{ii} = 1 - p,\qquad

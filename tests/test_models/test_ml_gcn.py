@@ -40,7 +40,7 @@ def samples(*labels):
 
 
 def naive_graph(labels, threshold, neighbour_weight):
-    """The paper's equations 5 to 8 and the normalisation, label by label."""
+    """The paper's shares, threshold, re-weighting and normalisation, label by label."""
     labels = labels.tolist()
     classes = len(labels[0])
     graph = np.zeros((classes, classes))
