@@ -1,4 +1,4 @@
-"""What losses need to know of the whole training set, and what they remember of it."""
+"""What losses and heads need to know of the whole training set, and what losses remember of it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from ..registry import HOOKS
 
 @HOOKS.register_module()
 class TrainingSetHook(Hook):
-    """Shows the labels of the training set to the losses that ask for them, and says so in the log.
+    """Shows the labels of the training set to every module of the model that asks for them, and says so in the log.
 
-    Class frequencies (DB, CB, RW, LDAM, weighted BCE) come that way unless the config gives them. The labels are read
+    A module asks by ``wants_training_labels`` and is told by ``see_training_labels``, as those of
+    :class:`mmml_losses.losses.MultiLabelLoss` describe. Class frequencies (DB, CB, RW, LDAM, weighted BCE, experts)
+    come that way unless the config gives them, and the label graph of ML-GCN. The labels are read
     once, without loading an image, before a checkpoint is; each process reads them for itself. Every image counts once:
     ``RepeatDataset`` and ``ClassBalancedDataset`` are ways to draw images, which do not change how many there are. In a
     detector's dataset an image has the classes of its instances that are not to be ignored.
@@ -41,18 +43,19 @@ class TrainingSetHook(Hook):
             self.before_train(runner)
 
     def before_train(self, runner: Runner) -> None:
-        """Show the training set to the losses that have not seen it."""
-        losses = losses_of(runner.model)
-        waiting = [loss for loss in losses if loss.wants_training_labels]
-        remembering = [loss for loss in losses if loss.remembers_samples]
+        """Show the training set to the modules that have not seen it."""
+        waiting = [
+            module for module in runner.model.modules() if _learns_labels(module) and module.wants_training_labels
+        ]
+        remembering = [loss for loss in losses_of(runner.model) if loss.remembers_samples]
         if not waiting and not remembering:
             return
         found = read_training_set(runner.train_dataloader.dataset, head_classes(runner.model))
         refuse_shared_indices(remembering, found.sample_idx)
         if not waiting:
             return
-        for loss in waiting:
-            loss.see_training_labels(torch.from_numpy(found.observed), torch.from_numpy(found.sample_idx))
+        for module in waiting:
+            module.see_training_labels(torch.from_numpy(found.observed), torch.from_numpy(found.sample_idx))
         # What the labels are like, LabelSummaryHook says.
         images, classes = found.observed.shape
         print_log(f'Training set shown to {_names(waiting)}: {images:,} images, {classes:,} classes', logger='current')
@@ -99,13 +102,18 @@ def warn_of_iterations(losses: list[MultiLabelLoss], runner: Runner) -> None:
 
 
 def head_classes(model: nn.Module) -> int | None:
-    """Number of classes of the first head with a loss of this package, or None."""
+    """Number of classes of the first head with a loss of this package or labels to learn, or None."""
     for module in model.modules():
         number = getattr(module, 'num_classes', None)
-        if isinstance(number, int) and losses_of(module):
+        if isinstance(number, int) and any(_learns_labels(part) for part in module.modules()):
             return number
     return None
 
 
-def _names(losses: Iterable[MultiLabelLoss]) -> str:
-    return ', '.join(sorted({type(loss).__name__ for loss in losses}))
+def _learns_labels(module: nn.Module) -> bool:
+    """Whether a module can be shown the labels of the training set, as all losses of this package can."""
+    return hasattr(module, 'see_training_labels')
+
+
+def _names(modules: Iterable[nn.Module]) -> str:
+    return ', '.join(sorted({type(module).__name__ for module in modules}))

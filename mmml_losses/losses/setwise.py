@@ -6,11 +6,13 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from mmengine.dist import get_world_size
 from torch import Tensor
 
 from .. import functional as F
 from ..functional.sets import SetValues, count_sets
 from ..registry import LOSSES
+from .across_ranks import join_batches, sum_over_ranks
 from .base import MultiLabelLoss
 from .reduction import Values, weigh_samples
 
@@ -23,7 +25,13 @@ class SetwiseLoss(MultiLabelLoss):
         way: ``'sample'`` compares the labels of a sample, ``'class'`` the samples of a class, ``'both'`` does the one
             and the other, ``'joint'`` compares all labels of all samples.
         bucket_size: How many consecutive samples of the batch are compared with each other along ``'class'`` and
-            ``'joint'``; None for all. The rest of the batch, if any, is one more bucket.
+            ``'joint'``; None for all. It does not depend on the batch size: the rest of the batch is one more, smaller
+            bucket, and so is a whole batch that is smaller than it.
+        across_ranks: Whether the batch is that of all processes of a distributed training together, in the order of
+            their ranks, instead of each process comparing its own samples alone. Buckets are then cut from the whole,
+            so that one can be larger than the batch of a process. Value and training are those of one process with the
+            whole batch, also under ``'sum'`` and with an ``avg_factor`` of each process. Not for ``way='sample'``,
+            which compares no samples.
         **kwargs: ``reduction``, ``loss_weight`` and ``link`` of :class:`MultiLabelLoss`.
 
     ``reduction='mean'`` is over the sets, all classes of all buckets alike, that have a known label (for two-way and
@@ -39,13 +47,39 @@ class SetwiseLoss(MultiLabelLoss):
     needs_positive = False
     """Whether the mean is over the sets with a positive only."""
 
-    def __init__(self, compare: Callable[..., SetValues], way: str, bucket_size: int | None = None, **kwargs):
+    def __init__(
+        self,
+        compare: Callable[..., SetValues],
+        way: str,
+        bucket_size: int | None = None,
+        across_ranks: bool = False,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
+        if across_ranks and way == 'sample':
+            raise ValueError("across_ranks must be False for way='sample', which compares no samples, got True")
         self.way = way
         self.bucket_size = bucket_size
+        self.across_ranks = across_ranks
         self.compare = partial(compare, way=way, bucket_size=bucket_size)
         # The function itself refuses bad arguments: let it do so now and not in the first iteration.
         self.compare(torch.zeros(1, 1), torch.zeros(1, 1))
+
+    def forward(
+        self,
+        cls_score: Tensor,
+        target: Tensor,
+        weight: Tensor | None = None,
+        avg_factor: float | Tensor | None = None,
+        reduction_override: str | None = None,
+        **kwargs,
+    ) -> Tensor:
+        """As :meth:`MultiLabelLoss.forward`, of the samples of all processes if ``across_ranks`` says so."""
+        # Before anything is checked: what is wrong with one batch is then refused by all processes, and none waits.
+        if self.across_ranks and get_world_size() > 1:
+            cls_score, target, weight = join_batches(cls_score, target, weight)
+            avg_factor = None if avg_factor is None else sum_over_ranks(avg_factor)
+        return super().forward(cls_score, target, weight, avg_factor, reduction_override, **kwargs)
 
     def parts_of(self, logits: Tensor, target: Tensor, weight: Tensor | None, **kwargs) -> list[Values]:
         if weight is not None:
@@ -65,8 +99,8 @@ class LSEPLoss(SetwiseLoss):
         way: See :class:`SetwiseLoss`.
         gamma: Scale of the differences between logits; Lin et al. use 5 for C-LSEP.
         logit_bias: Margin by which positives are to exceed negatives.
-        **kwargs: ``bucket_size`` of :class:`SetwiseLoss` and ``reduction``, ``loss_weight`` and ``link`` of
-            :class:`MultiLabelLoss`.
+        **kwargs: ``bucket_size`` and ``across_ranks`` of :class:`SetwiseLoss` and ``reduction``, ``loss_weight`` and
+            ``link`` of :class:`MultiLabelLoss`.
 
     Lin et al. add up the samples or classes, ``reduction='sum'``.
     """

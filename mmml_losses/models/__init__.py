@@ -6,17 +6,25 @@ __all__ = []
 
 if find_spec('mmpretrain') is not None:
     from .batch_augments import UnionMixup, UnionMosaic
+    from .experts import ExpertsHead
     from .features import FeatureBackbone, FeaturePreprocessor
+    from .fusion import FeatureFusion
     from .heads import MultiLabelHead
     from .inferencer import MultiLabelInferencer
+    from .ml_gcn import GCNHead
     from .preprocessing import MultiLabelPreprocessor
+    from .views import MultiViewClassifier
 
     __all__ += [
+        'ExpertsHead',
         'FeatureBackbone',
+        'FeatureFusion',
         'FeaturePreprocessor',
+        'GCNHead',
         'MultiLabelHead',
         'MultiLabelInferencer',
         'MultiLabelPreprocessor',
+        'MultiViewClassifier',
         'UnionMixup',
         'UnionMosaic',
     ]

@@ -27,8 +27,8 @@ class MultiLabelHead(MultiLabelClsHead):
         in_channels: Width of the features of the last stage. Not needed with ``classifier``.
         loss: Config of a loss of this package, BCE by default, or of one of MMPretrain's, which then must not meet
             unknown labels.
-        classifier: Config of a module from the features of the last stage to (N, ``num_classes``) logits. A linear
-            layer by default.
+        classifier: A module from the features of the last stage to (N, ``num_classes``) logits, or its config. A
+            linear layer by default. Whatever it is, its parameters are ``head.fc``.
         thr: A label is predicted where its probability reaches it. 0.5 by default.
         topk: Without ``thr``: so many most probable labels are predicted.
         init_cfg: Initialisation, by default as in MMPretrain's linear head.
@@ -39,7 +39,7 @@ class MultiLabelHead(MultiLabelClsHead):
         num_classes: int,
         in_channels: int | None = None,
         loss: dict | nn.Module | None = None,
-        classifier: dict | None = None,
+        classifier: dict | nn.Module | None = None,
         thr: float | None = None,
         topk: int | None = None,
         init_cfg: dict | list | None = None,
@@ -53,26 +53,41 @@ class MultiLabelHead(MultiLabelClsHead):
             init_cfg=init_cfg or dict(type='Normal', layer='Linear', std=0.01),
         )
         self.num_classes = num_classes
-        self.fc = nn.Linear(in_channels, num_classes) if classifier is None else MMPRETRAIN_MODELS.build(classifier)
+        classifier = nn.Linear(in_channels, num_classes) if classifier is None else classifier
+        self.fc = classifier if isinstance(classifier, nn.Module) else MMPRETRAIN_MODELS.build(classifier)
 
     def forward(self, feats: tuple[Tensor, ...]) -> Tensor:
         """Logits (N, C) from the features of the last stage."""
         return self.fc(self.pre_logits(feats))
 
     def _get_loss(self, cls_score: Tensor, data_samples: list[DataSample], **kwargs) -> dict[str, Tensor]:
-        target = stack_targets(data_samples, cls_score.size(1))
-        if not isinstance(self.loss_module, MultiLabelLoss):
-            if (target < 0).any():
-                raise ValueError(
-                    f'{type(self.loss_module).__name__} does not know unknown labels (-1): '
-                    'use a loss of mmml_losses, or a dataset without them'
-                )
-            return {'loss': self.loss_module(cls_score, target, avg_factor=len(cls_score), **kwargs)}
-        kwargs.update(epoch=runner_info('epoch'), sample_idx=stack_sample_indices(data_samples))
-        if isinstance(self.loss_module, SumLoss):
-            parts = self.loss_module.parts(cls_score, target, **kwargs)
-            return {'loss': sum(parts.values()), **{name: part.detach() for name, part in parts.items()}}
-        return {'loss': self.loss_module(cls_score, target, **kwargs)}
+        return compute_loss(self.loss_module, cls_score, data_samples, **kwargs)
+
+
+def compute_loss(
+    loss_module: nn.Module, cls_score: Tensor, data_samples: list[DataSample], **kwargs
+) -> dict[str, Tensor]:
+    """The loss of logits (N, C) as ``loss``, and the parts of a :class:`SumLoss` by name, for the log.
+
+    Args:
+        loss_module: A loss of this package, or one of MMPretrain's.
+        cls_score: (N, C).
+        data_samples: The N samples, with their labels.
+        **kwargs: More for the loss, such as ``views``.
+    """
+    target = stack_targets(data_samples, cls_score.size(1))
+    if not isinstance(loss_module, MultiLabelLoss):
+        if (target < 0).any():
+            raise ValueError(
+                f'{type(loss_module).__name__} does not know unknown labels (-1): '
+                'use a loss of mmml_losses, or a dataset without them'
+            )
+        return {'loss': loss_module(cls_score, target, avg_factor=len(cls_score), **kwargs)}
+    kwargs.update(epoch=runner_info('epoch'), sample_idx=stack_sample_indices(data_samples))
+    if isinstance(loss_module, SumLoss):
+        parts = loss_module.parts(cls_score, target, **kwargs)
+        return {'loss': sum(parts.values()), **{name: part.detach() for name, part in parts.items()}}
+    return {'loss': loss_module(cls_score, target, **kwargs)}
 
 
 def stack_targets(data_samples: list[DataSample], num_classes: int) -> Tensor:

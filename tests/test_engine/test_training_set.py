@@ -187,6 +187,26 @@ def test_all_losses_that_ask_are_shown_the_same_labels(logged, monkeypatch):
     hook.before_train(runner)
 
 
+class Curious(nn.Module):
+    """No loss, and wants to see labels."""
+
+    num_classes = 4
+    wants_training_labels = True
+
+    def see_training_labels(self, labels, sample_idx):
+        self.seen = labels.tolist(), sample_idx.tolist()
+        self.wants_training_labels = False
+
+
+def test_any_module_that_asks_is_shown_the_labels(logged):
+    head = Curious()
+    head.frequencies = CBFocalLoss().frequencies  # is asked by its owner, and cannot be shown anything itself
+    runner = fake_runner(Listed([dict(gt_label=[0, 2]), dict(gt_label=[2])], classes=None), head)
+    TrainingSetHook().before_train(runner)
+    assert head.seen == ([[1, 0, 1, 0], [0, 0, 1, 0]], [0, 1])
+    assert logged == ['Training set shown to Curious: 2 images, 4 classes']
+
+
 def test_nothing_is_read_for_losses_that_do_not_ask(monkeypatch):
     monkeypatch.setattr(training_set, 'read_training_set', None)
     TrainingSetHook().before_train(fake_runner(None, BCELoss(), DBFocalLoss([1, 2], 3)))

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from mmengine.logging import MessageHub
+from mmengine.optim import build_optim_wrapper
 from mmpretrain.registry import MODELS
 from mmpretrain.structures import DataSample
 
@@ -140,6 +141,34 @@ def test_any_classifier_by_config(feats):
     assert head(feats).shape == (3, 4)
     with pytest.raises(ValueError, match='give either in_channels or classifier'):
         MODELS.build(dict(type='mmml_losses.MultiLabelHead', num_classes=4))
+
+
+@pytest.mark.parametrize(
+    'head',
+    [
+        dict(type='mmml_losses.MultiLabelHead'),
+        dict(type='mmml_losses.ExpertsHead'),
+        dict(type='mmml_losses.GCNHead', hidden_channels=6),
+    ],
+    ids=lambda head: head['type'],
+)
+def test_a_learning_rate_of_the_classifier_leaves_the_loss_alone(head):
+    """The key ``head`` would match the parameters of the loss, too."""
+    role = dict(type='mmml_losses.ROLELoss', num_samples=5, num_classes=4, expected_positives=1.0)
+    backbone = dict(type='ResNet', depth=18, base_channels=8, stem_channels=8)
+    model = MODELS.build(
+        dict(type='ImageClassifier', backbone=backbone, head=dict(num_classes=4, in_channels=8, loss=role, **head))
+    )
+    optimizer = build_optim_wrapper(
+        model,
+        dict(optimizer=dict(type='SGD', lr=0.1), paramwise_cfg=dict(custom_keys={'head.fc': dict(lr_mult=10)})),
+    )
+    rates = {id(group['params'][0]): group['lr'] for group in optimizer.param_groups}
+    for name, parameter in model.named_parameters():
+        assert rates[id(parameter)] == pytest.approx(1.0 if name.startswith('head.fc.') else 0.1), name
+    names = [name for name, _ in model.named_parameters()]
+    assert any(name.startswith('head.fc.') for name in names)
+    assert 'head.loss_module.label_estimator' in names
 
 
 @pytest.mark.parametrize(

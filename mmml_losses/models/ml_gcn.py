@@ -1,0 +1,185 @@
+"""ML-GCN: classifiers of labels that learn from the labels they occur with."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from mmengine.logging import print_log
+from torch import Tensor, nn
+from torch.nn.functional import leaky_relu
+
+from ..registry import MODELS
+from .heads import MultiLabelHead
+from .word_vectors import load_word_vectors
+
+# Rows of labels that are counted at once: those of Open Images would not fit into memory as floats.
+BLOCK_ROWS = 1 << 14
+
+
+@MODELS.register_module()
+class GCNHead(MultiLabelHead):
+    """ML-GCN (Chen et al., 2019): the classifiers of the labels come from a graph of the labels.
+
+    Two graph convolutions make them of the vectors of the labels' names, and a logit is the product of a classifier
+    with the features. Which labels are joined follows from the labels of the training set, which
+    ``mmml_losses.TrainingSetHook`` shows; the checkpoint has the graph, so that a test needs no training set. What a
+    new training set says wins over a checkpoint, with a warning if they differ.
+
+    The authors pool the maps of the last stage by their maximum; here that is the neck's part.
+
+    Args:
+        num_classes: Number of labels.
+        in_channels: Width of the features of the last stage.
+        word_vectors: A file with vectors for the names, see
+            :func:`mmml_losses.models.word_vectors.load_word_vectors`. None for a one-hot vector for each class.
+        class_names: Names of the classes, or a text file with one in each line, where the file has words.
+        hidden_channels: Width between the two convolutions.
+        threshold: The paper's tau: a label is joined to those that come with it at least so often.
+        neighbour_weight: The paper's p: what the neighbours of a label weigh together, beside 1 - p of itself.
+        **kwargs: ``loss``, ``thr``, ``topk`` and ``init_cfg`` of :class:`MultiLabelHead`.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        in_channels: int,
+        word_vectors: str | Path | None = None,
+        class_names: Sequence[str] | str | Path | None = None,
+        hidden_channels: int = 1024,
+        threshold: float = 0.4,
+        neighbour_weight: float = 0.2,
+        **kwargs,
+    ):
+        if word_vectors is None:
+            vectors = torch.eye(num_classes)
+        else:
+            vectors = load_word_vectors(word_vectors, num_classes, class_names)
+        classifier = GraphClassifier(vectors, hidden_channels, in_channels, threshold, neighbour_weight)
+        super().__init__(num_classes, classifier=classifier, **kwargs)
+
+
+class GraphClassifier(nn.Module):
+    """Logits from features and a graph of labels.
+
+    Args:
+        word_vectors: (C, D).
+        hidden_channels: Width between the two convolutions.
+        in_channels: Width of the features.
+        threshold: As in :class:`GCNHead`.
+        neighbour_weight: As in :class:`GCNHead`.
+    """
+
+    def __init__(
+        self, word_vectors: Tensor, hidden_channels: int, in_channels: int, threshold: float, neighbour_weight: float
+    ):
+        super().__init__()
+        if not 0 < threshold <= 1:
+            raise ValueError(f'threshold must be in (0, 1], got {threshold}')
+        if not 0 <= neighbour_weight < 1:
+            raise ValueError(f'neighbour_weight must be in [0, 1), got {neighbour_weight}')
+        self.threshold = threshold
+        self.neighbour_weight = neighbour_weight
+        classes, width = word_vectors.shape
+        self.register_buffer('word_vectors', word_vectors)
+        self.register_buffer('adjacency', torch.zeros(classes, classes))  # until it is known
+        self.counted = False  # in the training set, and not from a checkpoint
+        self.first = _graph_weight(width, hidden_channels)
+        self.second = _graph_weight(hidden_channels, in_channels)
+
+    @property
+    def wants_training_labels(self) -> bool:
+        """Whether the graph was not made from the training set yet; that of a checkpoint may be of another one."""
+        return not self.counted
+
+    def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
+        """Join the labels that occur together.
+
+        Args:
+            labels: (M, C), with 1 positive, 0 negative, -1 unknown, or soft, which counts by its share.
+            sample_idx: (M,); not used.
+        """
+        classes = len(self.adjacency)
+        if labels.dim() != 2 or labels.size(1) != classes:
+            raise ValueError(f'labels must be of shape (M, {classes}), got {tuple(labels.shape)}')
+        graph = label_graph(conditional_probabilities(labels), self.threshold, self.neighbour_weight)
+        before, self.adjacency = self.adjacency, graph.to(self.adjacency)
+        self.counted = True
+        self._warn_if_other(before)
+
+    def classifiers(self) -> Tensor:
+        """A classifier for each label, (C, ``in_channels``)."""
+        if not self.adjacency.any():
+            raise ValueError(
+                "GCNHead does not know which labels occur together: add dict(type='mmml_losses.TrainingSetHook') to "
+                'custom_hooks, load a checkpoint, or call see_training_labels(labels, sample_idx) of its fc'
+            )
+        hidden = leaky_relu(self.adjacency @ (self.word_vectors @ self.first), negative_slope=0.2)
+        return self.adjacency @ (hidden @ self.second)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits (N, C) of features (N, ``in_channels``)."""
+        return features @ self.classifiers().T
+
+    def _warn_if_other(self, adjacency: Tensor) -> None:
+        if adjacency.any() and not torch.allclose(adjacency.to(self.adjacency), self.adjacency):
+            print_log(
+                'The label graph of the training set is used; the checkpoint was trained with another one.',
+                logger='current',
+                level=logging.WARNING,
+            )
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *args, **kwargs) -> None:
+        own, key = self.adjacency.clone(), f'{prefix}adjacency'
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+        if self.counted and key in state_dict and state_dict[key].shape == own.shape:
+            self.adjacency = own
+            self._warn_if_other(state_dict[key])
+
+
+def conditional_probabilities(labels: Tensor) -> Tensor:
+    """How often label j comes with label i, (C, C) float64: the share of j among the samples that have i.
+
+    Args:
+        labels: (M, C). Samples that do not know j do not count; without any left, the share is 0.
+    """
+    classes = labels.size(1)
+    together, known = (torch.zeros(classes, classes, dtype=torch.float64) for _ in range(2))
+    for block in labels.cpu().split(BLOCK_ROWS):
+        positive = block.clamp(min=0).float()
+        together += positive.T @ positive
+        known += positive.T @ (block >= 0).float()
+    return together / torch.where(known > 0, known, 1)
+
+
+def label_graph(probabilities: Tensor, threshold: float, neighbour_weight: float) -> Tensor:
+    r"""The adjacency of the labels, normalised, (C, C).
+
+    With the neighbours :math:`B_{ij} = [P(j|i) \ge \tau]` of a label (Chen et al., Eq. 7 and 8),
+
+    .. math::
+        A_{ij} = p\,B_{ij} \Big/ \sum_{k \ne i} B_{ik}\quad (i \ne j),\qquad A_{ii} = 1 - p,\qquad
+        \hat A = D^{-1/2} A D^{-1/2}
+
+    where :math:`D` has the sums of the rows of :math:`A`. Dividing :math:`A` by :math:`1 - p` changes nothing, so that
+    neighbours of :math:`p / (1 - p)` beside an identity are the same graph.
+
+    Args:
+        probabilities: :math:`P(j|i)`, (C, C). The diagonal does not matter.
+        threshold: :math:`\tau`.
+        neighbour_weight: :math:`p`.
+    """
+    neighbours = (probabilities >= threshold).to(probabilities.dtype).fill_diagonal_(0)
+    shares = neighbours / neighbours.sum(dim=1, keepdim=True).clamp(min=1)
+    graph = neighbour_weight * shares
+    graph.diagonal().fill_(1 - neighbour_weight)
+    scale = graph.sum(dim=1).rsqrt()
+    return scale.unsqueeze(1) * graph * scale
+
+
+def _graph_weight(in_channels: int, out_channels: int) -> nn.Parameter:
+    bound = 1 / math.sqrt(out_channels)
+    return nn.Parameter(torch.empty(in_channels, out_channels).uniform_(-bound, bound))

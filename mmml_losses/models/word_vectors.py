@@ -1,0 +1,144 @@
+"""Vectors for the names of classes, from a file of words or of classes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..datasets.readers.feature_file import FeatureFile
+
+# What stands between the words of a name: "traffic light", "hot-dog", "person/rider", "dining_table".
+BETWEEN_WORDS = re.compile(r'[\W_]+')
+
+
+def load_word_vectors(
+    path: str | Path, num_classes: int, class_names: Sequence[str] | str | Path | None = None
+) -> Tensor:
+    """A vector for each class, (C, D) float32.
+
+    A name is looked up as it is, then in lower case. If it is not there, its words are, which are what stands between
+    spaces and signs, and their mean is taken.
+
+    Args:
+        path: ``.npy``: an array (C, D), a row for each class. ``.npz``: such an array as ``vectors``; or, beside the
+            array ``words``, a row for each word. Anything else is text in GloVe's format, a word and its numbers in
+            each line, separated by blanks.
+        num_classes: Number of classes.
+        class_names: Their names, or a text file with one in each line; needed where the file has words.
+    """
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise ValueError(f'word_vectors must be a file, got {str(path)!r}, which does not exist')
+    if file.suffix == '.npy':
+        return _check_vectors(_read_npy(file), num_classes, file)
+    if file.suffix == '.npz':
+        arrays = FeatureFile(file)
+        vectors = np.array(arrays.array('vectors').values)
+        if 'words' not in arrays.names:
+            return _check_vectors(vectors, num_classes, file)
+        names = _check_names(class_names, num_classes, file)
+        return _vectors_of(names, _by_word(arrays.array('words').values, vectors, file), file)
+    names = _check_names(class_names, num_classes, file)
+    return _vectors_of(names, _read_text(file, {spelling for name in names for spelling in _spellings(name)}), file)
+
+
+def _read_npy(file: Path) -> np.ndarray:
+    try:
+        return np.load(file, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(
+            f'word_vectors must be an array that reads without pickle, got {str(file)!r}: {error}'
+        ) from None
+
+
+def _read_text(file: Path, wanted: set[str]) -> dict[str, np.ndarray]:
+    """The lines of the words that are wanted: such a file may have millions of others."""
+    found: dict[str, np.ndarray] = {}
+    with file.open(encoding='utf-8', errors='replace') as lines:
+        for number, line in enumerate(lines, start=1):
+            word, _, numbers = line.rstrip().partition(' ')
+            if word not in wanted or word in found:
+                continue
+            if number == 1 and word.isdigit() and numbers.isdigit():
+                continue  # the header of word2vec and fastText: words and width
+            try:
+                found[word] = np.array(numbers.split(), dtype=np.float32)
+            except ValueError:
+                raise ValueError(
+                    f'word_vectors must have a word and its numbers in each line, got {line[:50].rstrip()!r} in line '
+                    f'{number} of {str(file)!r}'
+                ) from None
+    widths = {word: len(vector) for word, vector in found.items()}
+    if len(set(widths.values())) > 1 or 0 in widths.values():
+        raise ValueError(f'word_vectors must have equally many numbers for each word, got {widths} in {str(file)!r}')
+    return found
+
+
+def _by_word(words: np.ndarray, vectors: np.ndarray, file: Path) -> dict[str, np.ndarray]:
+    if words.ndim != 1 or vectors.ndim != 2 or len(words) != len(vectors):
+        raise ValueError(
+            f'word_vectors must have a row of vectors for each of words, got the shapes {vectors.shape} and '
+            f'{words.shape} in {str(file)!r}'
+        )
+    return dict(zip(words.tolist(), vectors, strict=True))
+
+
+def _vectors_of(names: Sequence[str], vectors: dict[str, np.ndarray], file: Path) -> Tensor:
+    """The vector of each name, see :func:`load_word_vectors`."""
+    rows, missing = [], {}
+    for name in names:
+        whole = _look_up(name, vectors)
+        words = [] if whole is not None else [word for word in BETWEEN_WORDS.split(name) if word]
+        parts = [whole] if whole is not None else [_look_up(word, vectors) for word in words]
+        absent = [word for word, part in zip(words, parts, strict=False) if part is None]
+        if absent or not parts:
+            missing[name] = absent or [name]
+        else:
+            rows.append(np.mean(parts, axis=0, dtype=np.float64))
+    if missing:
+        listed = ', '.join(f'{words[0]!r} of class {name!r}' for name, words in missing.items())
+        raise ValueError(
+            f'word_vectors must have every word of the class names, got none for {listed} in {str(file)!r}: give '
+            'class_names in other words'
+        )
+    return _check_vectors(np.stack(rows), len(names), file)
+
+
+def _spellings(name: str) -> Iterable[str]:
+    """Everything that is looked up for a name."""
+    for word in (name, *BETWEEN_WORDS.split(name)):
+        yield from (word, word.lower())
+
+
+def _look_up(word: str, vectors: dict[str, np.ndarray]) -> np.ndarray | None:
+    return vectors.get(word, vectors.get(word.lower()))
+
+
+def _check_names(class_names: Sequence[str] | str | Path | None, num_classes: int, file: Path) -> Sequence[str]:
+    if class_names is None:
+        raise ValueError(f'class_names must be given to find words in {str(file)!r}, got None')
+    if isinstance(class_names, (str, Path)):
+        try:
+            lines = Path(class_names).expanduser().read_text(encoding='utf-8').splitlines()
+        except OSError as error:
+            raise ValueError(f'class_names must be names or a readable file, got {class_names!r}: {error}') from None
+        class_names = [line.strip() for line in lines if line.strip()]
+    if len(class_names) != num_classes:
+        raise ValueError(f'class_names must be one for each of the {num_classes} classes, got {len(class_names)}')
+    return class_names
+
+
+def _check_vectors(vectors: np.ndarray, num_classes: int, file: Path) -> Tensor:
+    if vectors.ndim != 2 or len(vectors) != num_classes or not vectors.shape[1] or vectors.dtype.kind not in 'fiu':
+        raise ValueError(
+            f'word_vectors must be numbers of shape ({num_classes}, D), a row for each class, got {vectors.dtype} of '
+            f'shape {vectors.shape} in {str(file)!r}'
+        )
+    if not np.isfinite(vectors).all():
+        raise ValueError(f'word_vectors must be finite, got others in {str(file)!r}')
+    return torch.from_numpy(np.ascontiguousarray(vectors, dtype=np.float32))

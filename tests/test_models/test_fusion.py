@@ -1,0 +1,73 @@
+"""The neck that fuses the features of questions and images."""
+
+import pytest
+import torch
+from mmpretrain.registry import MODELS
+from torch import nn
+
+
+def build(**changes):
+    settings = dict(type='mmml_losses.FeatureFusion', in_channels=(3, 5), out_channels=4)
+    return MODELS.build({**settings, **changes})
+
+
+def features(rows=6):
+    return torch.randn(rows, 8, generator=torch.Generator().manual_seed(0))
+
+
+def test_projections_are_multiplied():
+    neck, rows = build(), features()
+    first = rows[:, :3] @ neck.first.weight.T + neck.first.bias
+    second = rows[:, 3:] @ neck.second.weight.T + neck.second.bias
+    (fused,) = neck((torch.zeros(1), rows))
+    torch.testing.assert_close(fused, (first * second).clamp(min=0))
+
+
+def test_the_activation_is_the_configs():
+    neck = build(act_cfg=dict(type='Tanh'))
+    assert isinstance(neck.activation, nn.Tanh)
+    (fused,) = neck((features(),))
+    assert (fused < 0).any()
+
+
+def test_dropout_is_for_training_alone():
+    neck = build(dropout=0.5, out_channels=200, act_cfg=dict(type='Tanh'))
+    (trained,) = neck((features(),))
+    assert 0.4 < (trained == 0).float().mean() < 0.6
+    (tested,) = neck.eval()((features(),))
+    assert (tested != 0).all()
+
+
+def test_gradients_reach_every_parameter():
+    neck = build()
+    neck((features(),))[0].sum().backward()
+    assert all(parameter.grad.any() for parameter in neck.parameters())
+
+
+def test_half_precision_runs():
+    with torch.autocast('cpu', dtype=torch.bfloat16):
+        (fused,) = build()((features(),))
+    assert fused.dtype == torch.bfloat16
+    assert fused.isfinite().all()
+
+
+@pytest.mark.parametrize('shape', [(6, 7), (6, 8, 1, 1), (8,)])
+def test_other_features_are_refused(shape):
+    with pytest.raises(
+        ValueError, match=r'features must be of shape \(N, 8\), 3 of the first kind and 5 of the second'
+    ):
+        build()((torch.zeros(shape),))
+
+
+@pytest.mark.parametrize(
+    ('changes', 'message'),
+    [
+        (dict(in_channels=8), 'in_channels must be two widths of at least 1, got 8'),
+        (dict(in_channels=(3, 5, 2)), 'in_channels must be two widths'),
+        (dict(in_channels=(0, 5)), 'in_channels must be two widths'),
+        (dict(dropout=1.0), r'dropout must be in \[0, 1\), got 1.0'),
+    ],
+)
+def test_bad_arguments_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        build(**changes)
