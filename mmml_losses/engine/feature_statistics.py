@@ -47,7 +47,8 @@ class FeatureStatisticsHook(Hook):
 def refuse_other_sizes(model: nn.Module, dataset: FeatureDataset) -> None:
     """Refuse features that the first layer of a model does not take, and classes that its head does not have."""
     width = len(dataset.get_data_info(0)['features'])
-    taken = next((module.in_features for module in model.modules() if isinstance(module, nn.Linear)), width)
+    # Linear layers have the attribute, and so do our modules whose layers take only a part of the features, or none.
+    taken = next((module.in_features for module in model.modules() if hasattr(module, 'in_features')), width)
     if width != taken:
         raise AnnotationError(
             f'{dataset.ann_file} has features of width {width}, and the first layer of the model takes {taken}: set '

@@ -23,12 +23,13 @@ from ..registry import HOOKS
 class TrainingSetHook(Hook):
     """Shows the labels of the training set to every module of the model that asks for them, and says so in the log.
 
-    A module asks by ``wants_training_labels`` and is told by ``see_training_labels``, as those of
-    :class:`mmml_losses.losses.MultiLabelLoss` describe. Class frequencies (DB, CB, RW, LDAM, weighted BCE, experts)
-    come that way unless the config gives them, and the label graph of ML-GCN. The labels are read
-    once, without loading an image, before a checkpoint is; each process reads them for itself. Every image counts once:
-    ``RepeatDataset`` and ``ClassBalancedDataset`` are ways to draw images, which do not change how many there are. In a
-    detector's dataset an image has the classes of its instances that are not to be ignored.
+    A module asks by ``wants_training_labels`` and is told by ``see_training_labels``, see
+    :class:`mmml_losses.losses.MultiLabelLoss`. Class frequencies (DB, CB, RW, LDAM, weighted BCE, experts) come that
+    way unless the config gives them, and so does the label graph of ML-GCN.
+
+    The labels are read once, without loading an image, before a checkpoint is; each process reads them for itself.
+    Every image counts once: ``RepeatDataset`` and ``ClassBalancedDataset`` are ways to draw images, which do not change
+    how many there are. In a detector's dataset an image has the classes of its instances that are not to be ignored.
 
     After each epoch the hook lets the losses of a distributed training share what they remember of their samples.
     """

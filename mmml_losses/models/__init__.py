@@ -12,6 +12,7 @@ if find_spec('mmpretrain') is not None:
     from .heads import MultiLabelHead
     from .inferencer import MultiLabelInferencer
     from .ml_gcn import GCNHead
+    from .pooling import GlobalMaxPooling
     from .preprocessing import MultiLabelPreprocessor
     from .views import MultiViewClassifier
 
@@ -21,6 +22,7 @@ if find_spec('mmpretrain') is not None:
         'FeatureFusion',
         'FeaturePreprocessor',
         'GCNHead',
+        'GlobalMaxPooling',
         'MultiLabelHead',
         'MultiLabelInferencer',
         'MultiLabelPreprocessor',

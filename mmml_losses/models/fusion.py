@@ -40,6 +40,7 @@ class FeatureFusion(BaseModule):
         if not 0 <= dropout < 1:
             raise ValueError(f'dropout must be in [0, 1), got {dropout}')
         self.in_channels = tuple(in_channels)
+        self.in_features = sum(in_channels)
         self.first, self.second = (nn.Linear(width, out_channels) for width in in_channels)
         self.activation = MMPRETRAIN_MODELS.build(act_cfg or dict(type='ReLU'))
         self.dropout = nn.Dropout(dropout)
@@ -47,10 +48,10 @@ class FeatureFusion(BaseModule):
     def forward(self, feats: tuple[Tensor, ...]) -> tuple[Tensor]:
         """The features of the last stage, (N, sum of ``in_channels``), as (N, ``out_channels``)."""
         features = feats[-1]
-        if features.dim() != 2 or features.size(1) != sum(self.in_channels):
+        if features.dim() != 2 or features.size(1) != self.in_features:
             first, second = self.in_channels
             raise ValueError(
-                f'features must be of shape (N, {first + second}), {first} of the first kind and {second} of the '
+                f'features must be of shape (N, {self.in_features}), {first} of the first kind and {second} of the '
                 f'second as in_channels says, got {tuple(features.shape)}'
             )
         first, second = features.split(self.in_channels, dim=1)

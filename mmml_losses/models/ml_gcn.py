@@ -29,7 +29,8 @@ class GCNHead(MultiLabelHead):
     ``mmml_losses.TrainingSetHook`` shows; the checkpoint has the graph, so that a test needs no training set. What a
     new training set says wins over a checkpoint, with a warning if they differ.
 
-    The authors pool the maps of the last stage by their maximum; here that is the neck's part.
+    The authors pool the maps of the last stage by their maximum; here that is the neck's part
+    (``mmml_losses.GlobalMaxPooling``).
 
     Args:
         num_classes: Number of labels.
@@ -83,6 +84,7 @@ class GraphClassifier(nn.Module):
             raise ValueError(f'neighbour_weight must be in [0, 1), got {neighbour_weight}')
         self.threshold = threshold
         self.neighbour_weight = neighbour_weight
+        self.in_features = in_channels
         classes, width = word_vectors.shape
         self.register_buffer('word_vectors', word_vectors)
         self.register_buffer('adjacency', torch.zeros(classes, classes))  # until it is known
@@ -108,6 +110,13 @@ class GraphClassifier(nn.Module):
         graph = label_graph(conditional_probabilities(labels), self.threshold, self.neighbour_weight)
         before, self.adjacency = self.adjacency, graph.to(self.adjacency)
         self.counted = True
+        joined = int((graph > 0).sum()) - classes
+        print_log(
+            f'The label graph has {joined:,} edges between {classes:,} classes'
+            + ('' if joined else ': no label comes with another one often enough, and each learns alone'),
+            logger='current',
+            level=logging.INFO if joined else logging.WARNING,
+        )
         self._warn_if_other(before)
 
     def classifiers(self) -> Tensor:
@@ -158,7 +167,7 @@ def conditional_probabilities(labels: Tensor) -> Tensor:
 def label_graph(probabilities: Tensor, threshold: float, neighbour_weight: float) -> Tensor:
     r"""The adjacency of the labels, normalised, (C, C).
 
-    With the neighbours :math:`B_{ij} = [P(j|i) \ge \tau]` of a label (Chen et al., Eq. 7 and 8),
+    With the neighbours :math:`B_{ij} = [P(j|i) \ge \tau]` of a label (Chen et al., re-weighted as in their Eq. 8),
 
     .. math::
         A_{ij} = p\,B_{ij} \Big/ \sum_{k \ne i} B_{ik}\quad (i \ne j),\qquad A_{ii} = 1 - p,\qquad

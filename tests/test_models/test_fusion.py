@@ -1,9 +1,15 @@
 """The neck that fuses the features of questions and images."""
 
+import numpy as np
 import pytest
 import torch
+from mmengine.config import Config
 from mmpretrain.registry import MODELS
 from torch import nn
+
+from mmml_losses.datasets import AnnotationError
+from tests.conftest import ROOT
+from tests.test_models.training import assert_resumes, train
 
 
 def build(**changes):
@@ -71,3 +77,41 @@ def test_other_features_are_refused(shape):
 def test_bad_arguments_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         build(**changes)
+
+
+@pytest.fixture
+def answers_run(tmp_path):
+    """Answers with soft scores that neither the question nor the image tells alone."""
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for split, score in (('train', 0.9), ('test', 1.0)):  # metrics take answers that are right or wrong
+        rows = rng.normal(size=(240, 8)).astype(np.float32)
+        right = rows[:, :3] * rows[:, 3:6] > 0.1
+        arrays |= {f'{split}_features': rows, f'{split}_labels': score * right.astype(np.float32)}
+    np.savez(tmp_path / 'answers.npz', **arrays)
+
+    def make() -> Config:
+        cfg = Config.fromfile(ROOT / 'configs' / 'bce_features.py')
+        cfg.work_dir = str(tmp_path / 'work_dir')
+        cfg.train_cfg.update(max_epochs=2, val_interval=2)
+        cfg.optim_wrapper.optimizer.lr = 0.05
+        for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
+            cfg[name].batch_size = 8
+            cfg[name].dataset.ann_file = str(tmp_path / 'answers.npz')
+        cfg.model.neck = dict(type='mmml_losses.FeatureFusion', in_channels=(3, 5), out_channels=64, dropout=0.1)
+        cfg.model.head.update(in_channels=64, num_classes=3)
+        return cfg
+
+    return make
+
+
+def test_a_runner_trains_on_soft_answers_and_resumes(answers_run):
+    runner = assert_resumes(answers_run)
+    assert runner.message_hub.get_scalar('val/multi-label/mAP@class').current() > 75  # 45 is what knows nothing
+
+
+def test_features_of_another_width_are_refused_before_the_training(answers_run):
+    cfg = answers_run()
+    cfg.model.neck.in_channels = (3, 6)
+    with pytest.raises(AnnotationError, match='features of width 8, and the first layer of the model takes 9'):
+        train(cfg, 'wrong')

@@ -40,7 +40,7 @@ def samples(*labels):
 
 
 def naive_graph(labels, threshold, neighbour_weight):
-    """The paper's equations 5 to 8 and the normalisation, label by label."""
+    """The paper's shares, threshold, re-weighting and normalisation, label by label."""
     labels = labels.tolist()
     classes = len(labels[0])
     graph = np.zeros((classes, classes))
@@ -145,21 +145,35 @@ def test_a_checkpoint_brings_the_graph_and_the_word_vectors():
     assert other.fc.wants_training_labels  # which may be those of another training set
 
 
-def test_the_training_set_wins_over_a_checkpoint_and_says_so(monkeypatch):
+@pytest.fixture
+def logged(monkeypatch):
     messages = []
     monkeypatch.setattr(ml_gcn, 'print_log', lambda message, logger, level: messages.append((level, message)))
+    return messages
+
+
+def test_the_training_set_wins_over_a_checkpoint_and_says_so(logged):
     other_labels = torch.eye(4)
-    head = build(labels=other_labels)
-    head.load_state_dict(build(labels=other_labels).state_dict())
-    assert not messages
-    head.load_state_dict(build().state_dict())
-    assert torch.equal(head.fc.adjacency, torch.eye(4))
-    late = build(labels=None)
-    late.load_state_dict(build().state_dict())
+    head, late = build(labels=other_labels), build(labels=None)
+    same, different = build(labels=other_labels).state_dict(), build().state_dict()
+    late.load_state_dict(different)
+    logged.clear()
+    head.load_state_dict(same)
+    assert not logged
+    head.load_state_dict(different)
     late.fc.see_training_labels(other_labels, torch.arange(4))
+    assert torch.equal(head.fc.adjacency, torch.eye(4))
     assert torch.equal(late.fc.adjacency, torch.eye(4))
-    warned = 'The label graph of the training set is used; the checkpoint was trained with another one.'
-    assert messages == [(logging.WARNING, warned)] * 2
+    warning = 'The label graph of the training set is used; the checkpoint was trained with another one.'
+    assert [message for _, message in logged].count(warning) == 2
+
+
+def test_the_log_says_how_many_labels_are_joined(logged):
+    build()  # 0 and 2 come with 1, and 1 with either
+    build(labels=torch.eye(4))
+    assert logged[0] == (logging.INFO, 'The label graph has 4 edges between 4 classes')
+    assert logged[1][0] == logging.WARNING
+    assert logged[1][1].startswith('The label graph has 0 edges between 4 classes: no label comes with another one')
 
 
 @pytest.mark.parametrize(
