@@ -23,9 +23,10 @@ DATASETS = (
 def two_iterations(at_home, tmp_path, monkeypatch):
     """Trains a config for two epochs of one iteration each, in which also losses that go by epochs do something."""
 
-    def train(name: str) -> Runner:
+    def train(name: str, **changes) -> Runner:
         monkeypatch.setattr(Config, 'pretty_text', '')
         cfg = Config.fromfile(FOLDER / f'{name}.py')
+        cfg.update(changes)
         at_home(cfg)
         cfg.work_dir = str(tmp_path / 'work_dir')
         cfg.train_cfg.update(max_epochs=2, val_interval=2)
@@ -64,6 +65,16 @@ def test_parts_of_a_sum_are_logged(two_iterations):
     runner = two_iterations('lasd_digits')
     for part in ('lasd', 'consistency'):
         assert runner.message_hub.get_scalar(f'train/{part}').current() >= 0
+
+
+def test_the_average_of_the_weights_is_what_is_evaluated_and_saved(two_iterations, tmp_path):
+    """The hooks of the Hill recipe, whose own configs are too large to run here."""
+    hooks = Config.fromfile(FOLDER / 'hill_coco_40.py').custom_hooks
+    runner = two_iterations('hill_digits', custom_hooks=hooks)
+    saved = torch.load(tmp_path / 'work_dir' / 'epoch_2.pth', weights_only=False)['state_dict']['head.fc.weight']
+    (average,) = [hook.ema_model for hook in runner.hooks if hasattr(hook, 'ema_model')]
+    assert torch.equal(saved, average.module.head.fc.weight)
+    assert not torch.equal(saved, runner.model.head.fc.weight)
 
 
 def test_every_method_trains_on_digits():
