@@ -1,4 +1,4 @@
-"""Packaging: metadata, extras read from requirements/, and the configs and tools that openmim looks for."""
+"""Packaging: metadata, extras read from requirements/, and the configs, tools and model index for openmim."""
 
 import re
 import shutil
@@ -9,8 +9,8 @@ from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
-# openmim finds the configs and tools of an installed package under <package>/.mim.
-SHIPPED_FOR_MIM = ('configs', 'tools')
+# openmim finds the configs, tools and model index of an installed package under <package>/.mim.
+SHIPPED_FOR_MIM = ('configs', 'tools', 'model-index.yml')
 
 
 def read_version() -> str:
@@ -31,7 +31,7 @@ def read_long_description() -> str:
 
 
 class BuildWithMim(build_py):
-    """Put configs and tools under ``mmml_losses/.mim``: copies in a wheel, links in an editable install."""
+    """Put what openmim looks for under ``mmml_losses/.mim``: copies in a wheel, links in an editable install."""
 
     def run(self):
         super().run()
@@ -48,14 +48,19 @@ class BuildWithMim(build_py):
             # Windows may forbid links; only openmim would miss them.
             if not link.is_symlink():
                 with suppress(OSError):
-                    link.symlink_to(Path('..', '..', name), target_is_directory=True)
+                    link.symlink_to(Path('..', '..', name), target_is_directory=(ROOT / name).is_dir())
 
     def copy_into_build(self):
         directory = Path(self.build_lib) / 'mmml_losses' / '.mim'
         # A file deleted since the last build must not linger in the next wheel.
         shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
         for name in SHIPPED_FOR_MIM:
-            shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns('__pycache__', '*.py[cod]'))
+            if (ROOT / name).is_dir():
+                left_out = shutil.ignore_patterns('__pycache__', '*.py[cod]')
+                shutil.copytree(ROOT / name, directory / name, ignore=left_out)
+            else:
+                shutil.copy(ROOT / name, directory / name)
 
 
 setup(

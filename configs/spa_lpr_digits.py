@@ -1,3 +1,4 @@
+# SPA + LPR on DigitScenes.
 _base_ = [
     '_base_/models/resnet_digits.py',
     '_base_/datasets/digit_scenes.py',

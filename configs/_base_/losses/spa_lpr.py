@@ -1,4 +1,4 @@
-# Eq. 21 of the paper: the mean of SPA over the labels plus lambda times LPR. The paper does not print its lambda.
+# Eq. 21 of the SPA paper: the mean of SPA over the labels plus lambda times LPR. The paper does not print its lambda.
 loss = dict(
     type='mmml_losses.SumLoss',
     losses=dict(

@@ -3,5 +3,5 @@ model = dict(
     type='ImageClassifier',
     backbone=dict(type='TIMMBackbone', model_name='ecaresnet50t', pretrained=True),
     neck=dict(type='GlobalAveragePooling'),
-    head=dict(type='mmml_losses.MultiLabelHead', num_classes=80, in_channels=2048),
+    head=dict(type='mmml_losses.MultiLabelHead', in_channels=2048),
 )

@@ -1,3 +1,4 @@
+# ResNet-50 with ImageNet weights. The config that takes it says how many classes there are.
 model = dict(
     type='ImageClassifier',
     backbone=dict(
@@ -12,5 +13,5 @@ model = dict(
         ),
     ),
     neck=dict(type='GlobalAveragePooling'),
-    head=dict(type='mmml_losses.MultiLabelHead', num_classes=80, in_channels=2048),
+    head=dict(type='mmml_losses.MultiLabelHead', in_channels=2048),
 )

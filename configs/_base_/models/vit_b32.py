@@ -15,5 +15,5 @@ model = dict(
         ),
     ),
     neck=None,
-    head=dict(type='mmml_losses.MultiLabelHead', num_classes=80, in_channels=768),
+    head=dict(type='mmml_losses.MultiLabelHead', in_channels=768),
 )

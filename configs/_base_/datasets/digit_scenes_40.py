@@ -1,0 +1,14 @@
+# DigitScenes with missing labels, at the ratio that leaves 40% of COCO's (Hill and SPLC paper, Table II).
+_base_ = 'digit_scenes.py'
+
+train_dataloader = dict(
+    dataset=dict(
+        _delete_=True,
+        type='mmml_losses.MissingLabels',
+        missing_ratio=0.8,
+        dataset=_base_.train_dataloader.dataset,
+    )
+)
+
+val_evaluator = dict(metrics=[*_base_.val_evaluator.metrics, dict(type='mmml_losses.MultiLabelF1')])
+test_evaluator = val_evaluator

@@ -1,0 +1,10 @@
+# BCE + DR (DR paper, Table 5) with gamma 2 of VOC-LT.
+# Both parts are sums, as Eq. 6 adds up the classes: means over classes and over labels would depend on the batch size
+# in their proportion.
+loss = dict(
+    type='mmml_losses.SumLoss',
+    losses=dict(
+        bce=dict(type='mmml_losses.BCELoss', reduction='sum'),
+        dr=dict(type='mmml_losses.DRLoss', pair_scale=5.0, constraint_scale=7.0, reduction='sum'),
+    ),
+)

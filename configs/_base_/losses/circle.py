@@ -1,0 +1,3 @@
+# Circle (DR paper, Table 1), which prints none of its values: gamma 80 and margin 0.4 are those of Circle's authors for
+# retrieval, and a logit counts by its sigmoid.
+loss = dict(type='mmml_losses.CircleLoss', gamma=80.0, margin=0.4, similarity='sigmoid')

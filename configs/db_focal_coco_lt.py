@@ -1,0 +1,12 @@
+# DB Focal on COCO-LT with class-aware sampling (DR paper, Table 1). Class frequencies are counted in the training set.
+_base_ = [
+    '_base_/models/resnet50.py',
+    '_base_/datasets/coco_lt.py',
+    '_base_/schedules/dr_paper.py',
+    '_base_/losses/db_focal.py',
+    '_base_/default_runtime.py',
+]
+
+loss = dict(_base_.loss, mu=0.2, negative_scale=2.0, reduction='sum')  # DB's published values for COCO-LT
+model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=loss))
+optim_wrapper = dict(optimizer=dict(lr=1e-4))  # Section 4.1

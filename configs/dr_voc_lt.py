@@ -1,0 +1,11 @@
+# DR on VOC-LT with class-aware sampling (Distributionally Robust Loss for Long-Tailed Multi-Label Image Classification,
+# Table 1), ResNet-50 at 224 px.
+_base_ = [
+    '_base_/models/resnet50.py',
+    '_base_/datasets/voc_lt.py',
+    '_base_/schedules/dr_paper.py',
+    '_base_/losses/dr.py',
+    '_base_/default_runtime.py',
+]
+
+model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=dict(_base_.loss, reduction='sum')))

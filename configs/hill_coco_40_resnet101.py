@@ -1,0 +1,10 @@
+# Hill on COCO with 40% of its labels left, ResNet-101 (Hill and SPLC paper, Table IX). The other rows of the table are
+# other losses, such as --loss splc.
+_base_ = [
+    '_base_/models/resnet101.py',
+    '_base_/datasets/coco_40.py',
+    '_base_/schedules/hill_paper.py',
+    '_base_/losses/hill.py',
+]
+
+model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=dict(_base_.loss, reduction='sum')))

@@ -1,0 +1,10 @@
+# Hill on Open Images with one label an image (Simple and Robust Loss Design for Multi-Label Learning with Missing
+# Labels, Table V), ResNet-50 at 448 px.
+_base_ = [
+    '_base_/models/resnet50.py',
+    '_base_/datasets/open_images_567_single.py',
+    '_base_/schedules/hill_paper.py',
+    '_base_/losses/hill.py',
+]
+
+model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=dict(_base_.loss, reduction='sum')))

@@ -1,0 +1,10 @@
+# LL-Cp on DigitScenes with one label a scene.
+_base_ = [
+    '_base_/models/resnet_digits.py',
+    '_base_/datasets/digit_scenes_single.py',
+    '_base_/schedules/digits.py',
+    '_base_/losses/ll_cp.py',
+    '_base_/default_runtime.py',
+]
+
+model = dict(head=dict(loss=_base_.loss))

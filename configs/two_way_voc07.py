@@ -1,0 +1,11 @@
+# Two-way loss on VOC 2007 (Two-way Multi-Label Loss, Section 4.1 and Table 7), ResNet-50.
+_base_ = [
+    '_base_/models/resnet50.py',
+    '_base_/datasets/voc2007_224.py',
+    '_base_/schedules/two_way_paper.py',
+    '_base_/losses/two_way.py',
+    '_base_/default_runtime.py',
+]
+
+model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=_base_.loss))
+train_dataloader = dict(batch_size=512)

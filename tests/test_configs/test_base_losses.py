@@ -1,0 +1,43 @@
+"""The losses that ``--loss`` takes by name."""
+
+import pytest
+from mmengine.config import Config
+from mmpretrain.registry import MODELS
+
+from mmml_losses.engine.loss_swap import check_loss, find_loss, replace_loss
+from mmml_losses.losses import ConsistencyRegularizer, SumLoss
+
+from .conftest import FOLDER
+
+LOSSES = FOLDER / '_base_' / 'losses'
+# The rows of the papers' tables, paper by paper.
+ROWS = dict(
+    spa='bce two_way focal asl spa spa_lpr bce_lpr focal_lpr asl_lpr',
+    two_way='softmax weighted_bce focal asl two_way multi_similarity',
+    lasd='bce focal wan an_ls asl_without_shift asl_ps epr ll_r ll_ct ll_cp em em_apl las lasd',
+    dr='bce rw focal lsep ldam cb_focal circle db db_focal asl zlpr dr dr_db_focal c_lsep c_zlpr bce_c_lsep '
+    'c_lsep_db_focal bce_dr',
+    hill='bce wan bce_ls focal asl hill splc focal_positive focal_margin_positive mse focal_negative hill_negative '
+    'focal_margin bce_splc focal_splc asl_splc',
+)
+NAMES = sorted(file.stem for file in LOSSES.glob('*.py'))
+
+
+def test_every_row_of_the_papers_has_a_name_and_every_name_is_a_row():
+    assert set(NAMES) == set(' '.join(ROWS.values()).split())
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_every_loss_replaces_that_of_a_config(name):
+    cfg = Config.fromfile(FOLDER / 'spa_lpr_digits.py')
+    replace_loss(cfg, find_loss(name, LOSSES))
+    check_loss(cfg)
+    head = MODELS.build(cfg.model.head)
+    parts = head.loss_module.losses.values() if isinstance(head.loss_module, SumLoss) else [head.loss_module]
+    # What needs more than the loss would not train in another config.
+    assert not any(isinstance(part, ConsistencyRegularizer) for part in parts)
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_every_loss_says_where_its_values_are_from(name):
+    assert (LOSSES / f'{name}.py').read_text().startswith('# ')

@@ -1,0 +1,80 @@
+"""The tables of configs/README.md name every config, and nothing that is not there."""
+
+import re
+from pathlib import Path
+
+from mmengine.config import Config
+
+from mmml_losses.engine.loss_swap import find_loss
+from mmml_losses.registry import LOSSES
+
+from .conftest import CONFIGS, FOLDER
+
+TEXT = (FOLDER / 'README.md').read_text()
+# What a name in a table stands for.
+PLACEHOLDERS = dict(
+    NET=('ecaresnet50t', 'vit_b32', 'mobilenet_v3_large', 'resnet101', 'swin_s'),
+    DATA=('voc12', 'coco', 'nus', 'cub'),
+    TAIL=('voc_lt', 'coco_lt'),
+    LEFT=('coco_75', 'coco_40', 'coco_single'),
+)
+LOSSES_FOLDER = FOLDER / '_base_' / 'losses'
+MEANT = dict(M=128, K=2.94)
+CONFIG = re.compile(r'`(?:configs/)?(\w+)\.py(?=[ `])')
+
+
+def meanings(name: str) -> set[str]:
+    """The names that one with a placeholder stands for."""
+    for word, values in PLACEHOLDERS.items():
+        if word in name:
+            return {name.replace(word, value) for value in values}
+    return {name}
+
+
+def test_every_config_is_listed():
+    listed = set(CONFIG.findall(TEXT))
+    assert not {config.stem for config in CONFIGS} - listed
+
+
+def test_every_listed_config_exists():
+    files = {config.stem for config in CONFIGS}
+    for name in set(CONFIG.findall(TEXT)):
+        meant = meanings(name)
+        # A network stands for those of its own paper.
+        assert meant & files if 'NET' in name else meant <= files, name
+
+
+def test_every_listed_loss_exists():
+    losses = {file.stem for file in LOSSES_FOLDER.glob('*.py')}
+    named = set(re.findall(r'--loss (\w+)', TEXT)) - {'NAME'}
+    assert named
+    assert named <= losses
+
+
+def test_every_row_has_a_config_the_papers_figure_and_ours():
+    tables = re.findall(r'^\| row in the paper .*\n\|[-|]+\n((?:\|.*\n)+)', TEXT, flags=re.MULTILINE)
+    assert len(tables) == 5  # one for each paper
+    rows = [row.strip('|').split('|') for table in tables for row in table.splitlines()]
+    assert all(len(row) == 4 and all(cell.strip() for cell in row) for row in rows)
+
+
+def test_every_option_of_a_row_is_an_argument_of_its_loss():
+    checked = 0
+    for line in TEXT.splitlines():
+        options = dict(re.findall(r'model\.head\.loss\.(\w+)=([\w.]+)', line))
+        command = re.search(r'`(\w+)\.py(?: --loss (\w+))?', line)
+        if not (line.startswith('| ') and options and command):
+            continue
+        name, short = command.groups()
+        loss = find_loss(short, LOSSES_FOLDER) if short else Config.fromfile(a_file(name)).model.head.loss
+        LOSSES.build(loss | {key: MEANT.get(value) or read_value(value) for key, value in options.items()})
+        checked += 1
+    assert checked > 30
+
+
+def read_value(text: str) -> float | str:
+    return float(text) if text[0].isdigit() else text
+
+
+def a_file(name: str) -> Path:
+    return next(file for file in (FOLDER / f'{meaning}.py' for meaning in sorted(meanings(name))) if file.is_file())
