@@ -365,3 +365,22 @@ def test_a_resumed_training_gets_the_same_batches(small_run):
     assert len({str(batches) for batches in unbroken.values()}) == 3
     train(cfg, 'broken', stop_after=2)
     assert train(cfg, 'broken', resume=True) == {2: unbroken[2]}
+
+
+def test_a_training_by_iterations_goes_on_in_the_middle_of_an_epoch(small_run):
+    cfg = small_run('bce_digits.py')
+    cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = cfg.param_scheduler = None
+    cfg.custom_hooks = []
+    cfg.train_dataloader.sampler = dict(type='mmml_losses.ClassAwareSampler', epoch_length=40)
+    cfg.train_dataloader.dataset.pipeline[-1].meta_keys = ('sample_idx',)
+    cfg.default_hooks.checkpoint = dict(type='CheckpointHook', by_epoch=False, interval=5)
+
+    def batches(name, max_iters, resume=False):
+        cfg.train_cfg = dict(type='IterBasedTrainLoop', max_iters=max_iters)
+        return list(chain.from_iterable(train(cfg, name, resume=resume).values()))
+
+    unbroken = batches('unbroken', 8)
+    assert list(map(len, unbroken)) == [16, 16, 8, 16, 16, 8, 16, 16]
+    assert unbroken[:3] != unbroken[3:6]
+    assert batches('broken', 5) == unbroken[:5]
+    assert batches('broken', 8, resume=True) == unbroken[5:]

@@ -138,9 +138,13 @@ class SeveralViews(MODELS.get('mmpretrain.ImageClassifier')):
         return self.head._get_loss(image, data_samples, views=views)
 
 
-def test_a_runner_trains_on_the_config_with_views_and_validates_on_single_images(small_run):
+@pytest.mark.parametrize('num_views', [2, 3])
+def test_a_runner_trains_on_the_config_with_views_and_validates_on_single_images(small_run, num_views):
     cfg = small_run('bce_digits.py')
     views = Config.fromfile(CONFIGS / '_base_' / 'datasets' / 'digit_scenes_views.py')
+    packing = views.train_pipeline[-1]
+    assert len(packing.views) == 3
+    packing.views = packing.views[:num_views]
     cfg.data_preprocessor = views.data_preprocessor
     cfg.train_dataloader.dataset.update(pipeline=views.train_pipeline, indices=32)
     cfg.model.type = f'{__name__}.SeveralViews'
