@@ -27,7 +27,7 @@ def calibration_dataloader(runner: Runner, dataloader: dict | None, num_samples:
         num_samples: How many samples that part has at most.
 
     Raises:
-        ValueError: It is the data of the test, or there is no test pipeline to read the training set with.
+        UsageError: It is the data of the test, or there is no test pipeline to read the training set with.
     """
     if dataloader is not None:
         refuse_test_data(runner.cfg, dataloader)
@@ -39,7 +39,7 @@ def refuse_test_data(cfg: Config, dataloader: dict) -> None:
     """Refuse to fit anything to the data that it will be judged by."""
     test = [_identity(leaf) for leaf in leaf_configs((cfg.get('test_dataloader') or {}).get('dataset'))]
     if any(_identity(leaf) in test for leaf in leaf_configs(ConfigDict(dataloader).dataset)):
-        raise ValueError(
+        raise UsageError(
             'dataloader must not be that of the test: what is fitted to the test set looks better on it than it is. '
             'Hold out data, or leave dataloader out to take a part of the training set'
         )
@@ -51,7 +51,7 @@ def training_part(cfg: Config, num_samples: int) -> dict:
     try:
         label_with_the_test_run(cfg, 'train')
     except UsageError as error:
-        raise ValueError(f'a dataloader must be given to fit to: {error}') from None
+        raise UsageError(f'a dataloader must be given to fit to: {error}') from None
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
     dataset.full_init()
     for leaf in leaf_datasets(dataset):

@@ -73,6 +73,9 @@ def phi_link_of(runner: Runner) -> Link:
 
     Args:
         runner: Its model has such a loss, or a sum whose first pointwise part is one, and reads it by the sigmoid.
+
+    Raises:
+        UsageError: It has not.
     """
     cfg, model = runner.cfg, runner.model.module if is_model_wrapper(runner.model) else runner.model
     if isinstance(model, BaseTTAModel):
@@ -84,8 +87,8 @@ def phi_link_of(runner: Runner) -> Link:
         config = dict(config['losses'][first]) if first is not None else config
         reads_through = reads_through or config.get('link')
     if reads_through is not None:
-        raise ValueError(f'phi is for scores that are read by the sigmoid, got a loss with the link {reads_through}')
+        raise UsageError(f'phi is for scores that are read by the sigmoid, got a loss with the link {reads_through}')
     try:
         return LOSSES.build({**config, 'link': 'phi'}).link
     except (TypeError, ValueError) as error:
-        raise ValueError(f'phi is not defined for {config["type"]}: {error}') from None
+        raise UsageError(f'phi is not defined for {config["type"]}: {error}') from None

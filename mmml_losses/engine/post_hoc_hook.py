@@ -18,6 +18,7 @@ from ..evaluation.metrics.columns import PredictionCollector
 from ..losses.links import Link, ScaledLink, VectorLink
 from ..registry import HOOKS, SCOPE
 from .calibration_data import calibration_dataloader
+from .errors import UsageError
 from .loss_links import METHODS, describe_link, phi_link_of
 
 CHECKPOINT_KEY = 'post_hoc'
@@ -153,7 +154,7 @@ class PostHocCalibrationHook(Hook):
 
     def _multi_label_evaluator(self, evaluator: Evaluator) -> MultiLabelEvaluator:
         if not isinstance(evaluator, MultiLabelEvaluator):
-            raise ValueError(
+            raise UsageError(
                 f"{type(self).__name__} needs an evaluator dict(type='{SCOPE}.MultiLabelEvaluator', metrics=[...]), "
                 f'got {type(evaluator).__name__}'
             )

@@ -14,6 +14,7 @@ from mmengine.runner import Runner
 
 from mmml_losses.compat import check_checkpoint
 from mmml_losses.engine import pseudo_labels
+from mmml_losses.engine.errors import UsageError
 from mmml_losses.engine.post_hoc_hook import PostHocCalibrationHook, averaged_weights, predict
 from mmml_losses.evaluation import log_odds_of
 from mmml_losses.losses.links import PhiLink, TemperatureLink
@@ -177,7 +178,7 @@ def test_held_out_data_is_taken_and_the_test_set_refused(config, tmp_path):
     assert len(hook_of(trained(cfg))._loader.dataset) == 10
     cfg = config(folder='refused', methods=['temperature'])
     cfg.custom_hooks[-1]['dataloader'] = dict(cfg.val_dataloader, batch_size=3)
-    with pytest.raises(ValueError, match='dataloader must not be that of the test'):
+    with pytest.raises(UsageError, match='dataloader must not be that of the test'):
         trained(cfg)
     assert not list((tmp_path / 'refused').glob('*.pth'))
 
@@ -219,14 +220,14 @@ def test_phi_has_the_parameters_of_the_loss(config, loss, constants):
 def test_losses_without_phi_are_refused_before_the_training(config, loss, message):
     cfg = config(methods=['phi'])
     cfg.model.head.loss = ConfigDict(loss)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UsageError, match=message):
         Runner.from_cfg(cfg).call_hook('before_run')
 
 
 def test_evaluators_of_others_are_refused_and_runs_without_measures_left_alone(config, tmp_path):
     cfg = config(methods=['phi'])
     cfg.val_evaluator = cfg.test_evaluator = [dict(type='mmml_losses.MultiLabelAP')]
-    with pytest.raises(ValueError, match=r'needs an evaluator .*MultiLabelEvaluator.*, got Evaluator'):
+    with pytest.raises(UsageError, match=r'needs an evaluator .*MultiLabelEvaluator.*, got Evaluator'):
         trained(cfg)
     cfg = config(folder='pseudo', methods=['phi'])
     trained(cfg)

@@ -104,10 +104,13 @@ def test_what_is_kept_for_plots_and_files_is_raw(logits, labels, tmp_path):
     assert len(found) == 6
 
 
-def test_links_that_nothing_measures_and_what_is_no_link_are_refused(logits, labels, tmp_path):
+def test_what_cannot_be_recalibrated_is_refused_with_the_first_batch(logits, labels, tmp_path):
     evaluator = MultiLabelEvaluator([SavePredictions(tmp_path / 'predictions.npz')], post_hoc=dict(phi=PHI))
+    sample = dict(pred_score=logits[0].sigmoid(), gt_score=labels[0])
     with pytest.raises(ValueError, match=r'post_hoc needs a metric of mmml_losses .*, got SavePredictions'):
-        evaluate(evaluator, logits.sigmoid(), labels)
+        evaluator.process([sample])
+    with pytest.raises(ValueError, match=r'pred_score must hold probabilities in \[0, 1\] for post_hoc'):
+        MultiLabelEvaluator([MultiLabelAP()], post_hoc=dict(phi=PHI)).process([{**sample, 'pred_score': logits[0]}])
     with pytest.raises(ValueError, match="post_hoc must hold links or their configs by name, got 'phi': 'phi'"):
         MultiLabelEvaluator(metrics(), post_hoc=dict(phi='phi'))
     with pytest.raises(ValueError, match=r'probabilities must .* \[0, 1\]'):

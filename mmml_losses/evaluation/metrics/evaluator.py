@@ -16,7 +16,7 @@ from mmml_losses.registry import EVALUATOR, MODELS
 
 from ..post_hoc import recalibrate
 from ..predictions import Predictions
-from .base import PredictionMetric, class_names_of, warn_of_missing_samples
+from .base import PredictionMetric, class_names_of, refuse_raw_scores, warn_of_missing_samples
 from .columns import PredictionCollector
 from .gathering import broadcast_json
 
@@ -79,9 +79,12 @@ class MultiLabelEvaluator(Evaluator):
         samples = [each.to_dict() if isinstance(each, BaseDataElement) else each for each in data_samples]
         self._hand_on_meta()
         sharing = self._sharing()
+        self._refuse_useless_links(sharing)
         if sharing:
             collected = self._collector_for(sharing)
             batch = collected.read(samples, len(class_names_of(self.dataset_meta)))
+            if self.post_hoc and batch:
+                refuse_raw_scores(batch['scores'], 'post_hoc')
             for metric in sharing:
                 metric.check_samples(samples)
             collected.keep(batch)
@@ -97,7 +100,6 @@ class MultiLabelEvaluator(Evaluator):
         """
         self._hand_on_meta()
         sharing = self._sharing()
-        self._refuse_useless_links(sharing)
         shared: Iterator[dict[str, float]] | None = None
         found = []
         for metric in self.metrics:
