@@ -58,10 +58,12 @@ def _torchvision_wants_cuda() -> bool:
 def allow_mmengine_checkpoints() -> None:
     """Let torch >= 2.6 read MMEngine's checkpoints without loosening its protection.
 
-    Since 2.6 ``torch.load`` unpickles only what is on a list, and MMEngine stores its log as ``HistoryBuffer`` objects
-    full of numpy arrays. Exactly those classes go on the list. Two names of the pickle stand for less than they say:
-    ``getattr``, with which a buffer finds its own statistics, for :func:`_history_buffer_method`, because the real one
-    would reach any attribute of any listed class; and ``numpy.dtype`` for :func:`_plain_dtype`.
+    Since 2.6 ``torch.load`` unpickles only what is on a list. MMEngine stores its log as ``HistoryBuffer`` objects full
+    of numpy arrays, and with a one-cycle schedule the function that this anneals by. Exactly those classes go on the
+    list. Three names of the pickle stand for less than they say: ``getattr``, with which a buffer finds its own
+    statistics and a schedule its function, for :func:`_known_method`, because the real one would reach any attribute
+    of any listed class; the class of the schedule for :class:`_OneCycleFunctions`; and ``numpy.dtype`` for
+    :func:`_plain_dtype`.
     """
     if not torch_protects():
         return
@@ -69,7 +71,8 @@ def allow_mmengine_checkpoints() -> None:
     torch.serialization.add_safe_globals(
         [
             HistoryBuffer,
-            (_history_buffer_method, 'builtins.getattr'),
+            (_known_method, 'builtins.getattr'),
+            (_OneCycleFunctions, 'mmengine.optim.scheduler.param_scheduler.OneCycleParamScheduler'),
             np.ndarray,
             (_plain_dtype, 'numpy.dtype'),
             *(type(np.dtype(code)) for code in PLAIN_DTYPES),
@@ -99,10 +102,19 @@ def _plain_dtype(code: str, align: bool = False, copy: bool = False) -> np.dtype
     return np.dtype(code)
 
 
-def _history_buffer_method(owner: object, name: str) -> Callable:
-    if owner is not HistoryBuffer or name not in ('min', 'max', 'mean', 'current'):
-        raise pickle.UnpicklingError(f'a checkpoint may not read the attribute {name!r} of {owner!r}')
-    return getattr(HistoryBuffer, name)
+class _OneCycleFunctions:
+    """Stands for MMEngine's one-cycle schedule in a checkpoint: only the ways in which it anneals can be reached."""
+
+
+def _known_method(owner: object, name: str) -> Callable:
+    if owner is HistoryBuffer and name in ('min', 'max', 'mean', 'current'):
+        return getattr(HistoryBuffer, name)
+    if owner is _OneCycleFunctions and name in ('_annealing_cos', '_annealing_linear'):
+        # Here, because a plain import of this package should not load all optimisers.
+        from mmengine.optim.scheduler.param_scheduler import OneCycleParamScheduler
+
+        return getattr(OneCycleParamScheduler, name)
+    raise pickle.UnpicklingError(f'a checkpoint may not read the attribute {name!r} of {owner!r}')
 
 
 class CheckpointError(Exception):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from mmengine.config import Config
+from mmengine.config import config as mmengine_config
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -28,3 +29,11 @@ def small_run(scenes_folder, tmp_path):
         return cfg
 
     return make
+
+
+@pytest.fixture(scope='module')
+def unformatted_configs():
+    """Spares a Runner the formatting of its config's text, which takes longer than a short training."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mmengine_config, 'FormatCode', lambda text, **kwargs: (text, True))
+        yield

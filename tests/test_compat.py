@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from mmengine.logging import HistoryBuffer, MessageHub
+from mmengine.optim import OneCycleLR
+from mmengine.optim.scheduler.param_scheduler import OneCycleParamScheduler
 
 from mmml_losses import compat
 
@@ -54,12 +56,34 @@ def test_mmengine_log_loads_under_protection(tmp_path):
 
 
 @needs_protection
+@pytest.mark.parametrize('strategy', ['cos', 'linear'])
+def test_one_cycle_schedules_load_under_protection(tmp_path, strategy):
+    def schedule():
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1, momentum=0.9)
+        return OneCycleLR(optimizer, eta_max=0.1, total_steps=10, anneal_strategy=strategy)
+
+    saved, loaded = schedule(), schedule()
+    for _ in range(4):
+        saved.optimizer.step()
+        saved.step()
+    torch.save(dict(state_dict={}, param_schedulers=[saved.state_dict()]), tmp_path / 'schedule.pth')
+    compat.apply()
+    loaded.load_state_dict(compat.check_checkpoint(tmp_path / 'schedule.pth')['param_schedulers'][0])
+    for each in (saved, loaded):
+        each.optimizer.step()
+        each.step()
+    assert loaded.get_last_value() == saved.get_last_value()
+    assert loaded.anneal_func is saved.anneal_func
+
+
+@needs_protection
 @pytest.mark.parametrize(
     ('content', 'reason'),
     [
         (Runs(harmless, 'hello'), 'harmless'),
         (Runs(getattr, HistoryBuffer, '__init__'), "may not read the attribute '__init__'"),
         (Runs(getattr, torch.Tensor, 'mean'), "may not read the attribute 'mean'"),
+        (Runs(getattr, OneCycleParamScheduler, 'build_iter_from_epoch'), 'may not read the attribute'),
         (Runs(eval, '1 + 1'), 'eval'),
     ],
 )

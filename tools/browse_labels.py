@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from mmengine.config import Config, DictAction
@@ -19,6 +17,7 @@ from mmml_losses.datasets.labels.label_file import checked_json_path
 from mmml_losses.engine import command_line, launch
 from mmml_losses.engine.config_dataset import load_dataset
 from mmml_losses.engine.errors import UsageError
+from mmml_losses.engine.tables import print_table
 from mmml_losses.evaluation import LabelSummary, describe_labels, summarize_labels
 from mmml_losses.evaluation.class_groups import HEAD_FROM, MEDIUM_FROM
 from mmml_losses.evaluation.files import replacing
@@ -117,31 +116,6 @@ def image_rows(summary: LabelSummary) -> list[dict[str, str]]:
     return rows
 
 
-def print_table(rows: Sequence[dict[str, str]]) -> None:
-    """Print rows as a table, framed where a terminal shows it."""
-    header = list(rows[0])
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table()
-        for number, name in enumerate(header):
-            table.add_column(name, justify='left' if number == 0 or name == 'group' else 'right')
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row.values()))
-        Console().print(table)
-        return
-    lines = [header, *(list(row.values()) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    for line in lines:
-        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
-        for column in range(1, len(header)):
-            if header[column] != 'group':
-                cells[column] = cells[column].strip().rjust(widths[column])
-        print('  '.join(cells).rstrip())
-
-
 def write_json(path: str, summary: LabelSummary) -> None:
     file = Path(path).expanduser()
     with command_line.writing(path):
@@ -159,7 +133,7 @@ def main() -> None:
     print_table(image_rows(summary))
     print()
     if args.classes != 0:
-        print_table(class_rows(summary, args.classes))
+        print_table(class_rows(summary, args.classes), texts=['group'])
         print()
     if args.json is not None:
         write_json(args.json, summary)

@@ -10,21 +10,12 @@ import argparse
 from pathlib import Path
 
 from mmengine.config import Config
-from mmengine.dist import is_main_process
 
-from mmml_losses.datasets import AnnotationError
-from mmml_losses.datasets.labels.label_file import save_label_file
 from mmml_losses.engine import launch
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
 from mmml_losses.engine.label_making import check_output, make_folder
-from mmml_losses.engine.pseudo_labels import (
-    correct_labels,
-    describe_correction,
-    label_with_the_test_run,
-    predict_labels,
-    shows_progress_bar,
-)
+from mmml_losses.engine.pseudo_labels import label_with_the_test_run, shows_progress_bar, write_pseudo_labels
 
 LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 
@@ -68,22 +59,16 @@ def main() -> None:
     require_data(cfg, args.config)
     cfg.load_from = launch.safe_checkpoint(args.checkpoint, cfg)
     make_folder(Path(args.out))
-    try:
-        samples, probabilities = predict_labels(launch.build_runner(cfg))
-    except AnnotationError as error:
-        raise UsageError(str(error)) from None
-    if is_main_process():
-        labels = correct_labels(samples.labels, probabilities, args.threshold)
-        made_by = dict(
-            tool=Path(__file__).name,
-            config=Path(args.config).name,
-            checkpoint=Path(args.checkpoint).name,
-            dataloader=args.dataloader,
-            threshold=args.threshold,
-        )
-        save_label_file(args.out, labels, samples, made_by)
-        print(describe_correction(samples.labels, labels, samples.classes))
-        print(f'wrote {args.out}')
+    made_by = dict(
+        tool=Path(__file__).name,
+        config=Path(args.config).name,
+        checkpoint=Path(args.checkpoint).name,
+        dataloader=args.dataloader,
+        threshold=args.threshold,
+    )
+    described = write_pseudo_labels(cfg, Path(args.out), args.threshold, made_by)
+    if described is not None:
+        print(described)
 
 
 if __name__ == '__main__':

@@ -6,7 +6,6 @@ import argparse
 from copy import deepcopy
 from pathlib import Path
 
-import mmengine
 from mmengine.config import Config, ConfigDict
 from mmengine.dist import is_main_process
 from mmengine.evaluator import DumpResults
@@ -14,9 +13,8 @@ from mmengine.evaluator import DumpResults
 from mmml_losses.engine import launch
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
+from mmml_losses.engine.metric_files import save_metrics
 from mmml_losses.evaluation import SavePredictions
-from mmml_losses.evaluation.metrics.base import finite_or_none
-from mmml_losses.evaluation.metrics.evaluator import details_of
 
 PREDICTION_SUFFIXES = ('.npz', '.pkl', '.pickle')
 METRIC_SUFFIXES = ('.json', '.yaml', '.yml', '.pkl', '.pickle')
@@ -92,9 +90,7 @@ def main() -> None:
         runner.test_evaluator.metrics.insert(0, saver)  # before any metric that takes long and may be stopped
     metrics = runner.test()
     if args.out_item == 'metrics' and is_main_process():
-        details = details_of(runner.test_evaluator.metrics)
-        found = {**metrics, 'details': details} if details else metrics
-        mmengine.dump(finite_or_none(found) if args.out.endswith('.json') else found, args.out)
+        save_metrics(args.out, metrics, runner.test_evaluator)
 
 
 if __name__ == '__main__':

@@ -4,6 +4,7 @@ from .epoch_seed import EpochSeedHook
 from .feature_statistics import FeatureStatisticsHook
 from .label_recovery import LabelRecoveryHook
 from .label_summary import LabelSummaryHook
+from .post_hoc_hook import PostHocCalibrationHook
 from .reliability_hook import ReliabilityDiagramHook
 from .training_set import TrainingSetHook
 
@@ -12,6 +13,7 @@ __all__ = [
     'FeatureStatisticsHook',
     'LabelRecoveryHook',
     'LabelSummaryHook',
+    'PostHocCalibrationHook',
     'ReliabilityDiagramHook',
     'TrainingSetHook',
 ]

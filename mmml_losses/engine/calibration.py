@@ -21,34 +21,17 @@ from ..losses import MultiLabelLoss, SumLoss
 from ..losses.links import (
     Link,
     PhiLink,
-    PlattLink,
     ScaledLink,
     SigmoidLink,
     SPALink,
-    TemperatureLink,
     VectorLink,
     negative_log_likelihood,
 )
 from ..models.heads import stack_targets
 from ..registry import SCOPE
 from .errors import UsageError
-from .loss_swap import LOSS_PATHS, replace_loss
-
-METHODS = {'temperature': TemperatureLink, 'platt': PlattLink, 'vector': VectorLink}
-
-
-class LossPlace(NamedTuple):
-    """Where a model has its classification loss.
-
-    Args:
-        module: The loss.
-        prefix: How the keys of its state begin in the state of the model.
-        config: Its config; of the module's type alone where the config leaves the loss to the head.
-    """
-
-    module: MultiLabelLoss
-    prefix: str
-    config: dict
+from .loss_links import METHODS, LossPlace, describe_link
+from .loss_swap import replace_loss
 
 
 class Figures(NamedTuple):
@@ -81,27 +64,6 @@ class Calibration(NamedTuple):
     before: Figures
     after: Figures
     summary: str
-
-
-def find_loss_place(cfg: Config, model: nn.Module) -> LossPlace:
-    """The loss of a model, which must be one of this package: no other has a link."""
-    found = None
-    for *path, key in LOSS_PATHS:
-        holder, module = cfg.model, model
-        for name in path:
-            holder = holder.get(name) if isinstance(holder, dict) else None
-            module = getattr(module, name, None)
-        if isinstance(holder, dict):
-            attribute = 'loss_module' if key == 'loss' else key
-            found = getattr(module, attribute, None)
-            if isinstance(found, MultiLabelLoss):
-                config = holder.get(key) or dict(type=f'{SCOPE}.{type(found).__name__}')
-                return LossPlace(found, '.'.join((*path, attribute, '')), config)
-    reason = 'none was found' if found is None else f'got {type(found).__name__}'
-    raise UsageError(
-        f'the model must have a loss of {SCOPE}, whose link can be fitted; {reason}. A model trained by another '
-        'sigmoid loss can be given one: --loss BCELoss'
-    )
 
 
 @torch.no_grad()
@@ -163,7 +125,7 @@ def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> 
     if base_config is not None:
         arguments['base'] = base_config
     link_config = dict(type=f'{SCOPE}.{kind.__name__}', **arguments)
-    return Calibration({**place.config, 'link': link_config}, before, after, _summary(link, targets))
+    return Calibration({**place.config, 'link': link_config}, before, after, describe_link(link, targets))
 
 
 def _what_to_scale(loss: MultiLabelLoss, told: dict | str | Link | None) -> tuple[Link, dict | None]:
@@ -195,15 +157,6 @@ def config_of(link: Link) -> dict | None:
     if isinstance(link, ScaledLink) and link.base is not None:
         config['base'] = config_of(link.base)
     return config
-
-
-def _summary(link: ScaledLink, targets: Tensor) -> str:
-    if not isinstance(link, VectorLink):
-        return ', '.join(f'{name} {value:.4g}' for name, value in link.named_buffers(recurse=False))
-    ranges = [f'{name} {value.min():.4g} to {value.max():.4g}' for name, value in link.named_buffers(recurse=False)]
-    alike = ~((targets > 0).any(dim=0) & (targets == 0).any(dim=0))
-    kept = f'; as before for {int(alike.sum())} classes without positive or without negative labels'
-    return ', '.join(ranges) + (kept if alike.any() else '')
 
 
 def write_calibrated(

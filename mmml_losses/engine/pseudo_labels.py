@@ -8,8 +8,9 @@ threshold for these rows; its Figure 7 looks at 0.4 to 0.6.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from pathlib import Path
 
 import numpy as np
 from mmengine.config import Config, ConfigDict
@@ -19,11 +20,13 @@ from mmengine.runner import Runner
 from mmengine.utils import ProgressBar
 
 from ..datasets import AnnotationError
+from ..datasets.labels.label_file import save_label_file
 from ..datasets.labels.nesting import leaf_datasets
 from ..datasets.labels.reading import read_labels
 from ..datasets.labels.sample_labels import POSITIVE, UNKNOWN, SampleLabels
 from ..evaluation import PredictionMetric, Predictions
 from ..evaluation.arrays import as_probabilities
+from . import launch
 from .errors import UsageError
 
 MOST_CORRECTED = 10
@@ -98,11 +101,11 @@ def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
     if loader is None:
         raise UsageError(f'the config has no {dataloader}_dataloader')
     test_loader = deepcopy(cfg.get('test_dataloader') or cfg.get('val_dataloader'))
-    pipelines = [leaf.pipeline for leaf in _leaf_configs(test_loader and test_loader.dataset) if leaf.get('pipeline')]
+    pipelines = [leaf.pipeline for leaf in leaf_configs(test_loader and test_loader.dataset) if leaf.get('pipeline')]
     if not pipelines:
         raise UsageError('the config has no test_dataloader with a pipeline, which pseudo labels are made with')
     dataset = deepcopy(loader.dataset)
-    for leaf in _leaf_configs(dataset):
+    for leaf in leaf_configs(dataset):
         leaf.pipeline = deepcopy(pipelines[0])
     for key in ('batch_sampler', 'num_batch_per_epoch'):
         test_loader.pop(key, None)
@@ -114,6 +117,29 @@ def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
     cfg.test_dataloader = test_loader
     cfg.test_evaluator = []
     cfg.test_cfg = cfg.get('test_cfg') or ConfigDict()
+
+
+def write_pseudo_labels(cfg: Config, out: Path, threshold: float, made_by: Mapping) -> str | None:
+    """Let a trained model correct the labels of a dataset, and write them as a label file.
+
+    Args:
+        cfg: What :func:`label_with_the_test_run` made of a config, with the checkpoint as its ``load_from``.
+        out: The label file; one of that name is replaced.
+        threshold: See :func:`correct_labels`.
+        made_by: How the labels were made, in json's types.
+
+    Returns:
+        What changed, in a few lines for a terminal; None on other than the main process.
+    """
+    try:
+        samples, probabilities = predict_labels(launch.build_runner(cfg))
+    except AnnotationError as error:
+        raise UsageError(str(error)) from None
+    if not is_main_process():
+        return None
+    labels = correct_labels(samples.labels, probabilities, threshold)
+    save_label_file(out, labels, samples, made_by)
+    return f'{describe_correction(samples.labels, labels, samples.classes)}\nwrote {out}'
 
 
 def predict_labels(runner: Runner) -> tuple[SampleLabels, np.ndarray | None]:
@@ -153,6 +179,8 @@ class PredictionKeeper(PredictionMetric):
         samples: The samples that are expected.
     """
 
+    measures_scores = False
+
     def __init__(self, samples: SampleLabels):
         super().__init__()
         self.samples = samples
@@ -188,14 +216,14 @@ class ProgressBarHook(Hook):
         self.bar.file.write('\n')
 
 
-def _leaf_configs(node) -> Iterator[ConfigDict]:
+def leaf_configs(node) -> Iterator[ConfigDict]:
     """The configs of the datasets inside all wrappers."""
     if isinstance(node, (list, tuple)):
         for part in node:
-            yield from _leaf_configs(part)
+            yield from leaf_configs(part)
     elif isinstance(node, dict):
         inner = node.get('dataset', node.get('datasets'))
         if inner is None:
             yield node
         else:
-            yield from _leaf_configs(inner)
+            yield from leaf_configs(inner)

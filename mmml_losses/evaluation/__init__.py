@@ -27,6 +27,7 @@ from .label_statistics import (
     label_statistics,
     summarize_labels,
 )
+from .post_hoc import log_odds_of, recalibrate
 from .predictions import Predictions, load_predictions, save_predictions
 from .proper_scores import (
     brier_score,
@@ -98,6 +99,7 @@ __all__ = [
     'label_statistics',
     'load_class_frequencies',
     'load_predictions',
+    'log_odds_of',
     'match_detections',
     'match_images',
     'mean_average_precision',
@@ -109,6 +111,7 @@ __all__ = [
     'query',
     'query_retrieval',
     'rank_images',
+    'recalibrate',
     'relevant_images',
     'reliability_bins',
     'retrieval_scores',

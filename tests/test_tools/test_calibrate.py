@@ -17,8 +17,9 @@ from mmpretrain.registry import MODELS
 from mmpretrain.structures import DataSample
 
 from mmml_losses.compat import check_checkpoint
-from mmml_losses.engine.calibration import METHODS, LossPlace, collect_logits, find_loss_place, fit_link
+from mmml_losses.engine.calibration import collect_logits, fit_link
 from mmml_losses.engine.errors import UsageError
+from mmml_losses.engine.loss_links import METHODS, LossPlace, find_loss_place
 from mmml_losses.losses import AsymmetricLoss, BCELoss, SPALoss, SumLoss, provenance
 from mmml_losses.losses.links import PhiLink
 from mmml_losses.registry import LOSSES

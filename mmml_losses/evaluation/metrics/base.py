@@ -40,6 +40,9 @@ class PredictionMetric(BaseMetric):
     """What of :class:`Predictions` the metric needs: ``scores`` and ``labels``, and perhaps ``image_paths`` and
     ``true_labels``; ``sample_idx`` is always there, with -1 for samples without."""
 
+    measures_scores = True
+    """Whether the figures depend on the scores, so that recalibrated scores have figures of their own."""
+
     def __init__(self, prefix: str | None = None):
         super().__init__(prefix=prefix)
         self._collected = PredictionCollector(self.columns)

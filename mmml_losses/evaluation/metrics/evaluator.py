@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from mmengine.dist import is_main_process
 from mmengine.evaluator import BaseMetric, Evaluator
 from mmengine.logging import print_log
 from mmengine.structures import BaseDataElement
+from torch import Tensor
 
-from mmml_losses.registry import EVALUATOR
+from mmml_losses.registry import EVALUATOR, MODELS
 
+from ..post_hoc import recalibrate
 from ..predictions import Predictions
-from .base import PredictionMetric, class_names_of, warn_of_missing_samples
+from .base import PredictionMetric, class_names_of, refuse_raw_scores, warn_of_missing_samples
 from .columns import PredictionCollector
 from .gathering import broadcast_json
 
@@ -27,8 +30,13 @@ class MultiLabelEvaluator(Evaluator):
     :class:`Predictions`. Metrics of other projects may stand in the same list and work as usual, and metrics may be
     appended to ``metrics`` until the first batch comes.
 
+    With ``post_hoc`` every such metric is computed once more from recalibrated scores, and reported beside the raw
+    figures: ``multi-label/ACE`` and ``multi-label/phi/ACE``.
+
     Args:
         metrics: Metrics or their configs.
+        post_hoc: Links, or their configs, that turn the log-odds of the raw scores into other probabilities, by the
+            name to report them under. ``PostHocCalibrationHook`` adds fitted ones.
 
     Example:
         >>> val_evaluator = dict(
@@ -37,9 +45,29 @@ class MultiLabelEvaluator(Evaluator):
         ... )
     """
 
-    def __init__(self, metrics: dict | BaseMetric | Sequence):
+    def __init__(
+        self,
+        metrics: dict | BaseMetric | Sequence,
+        post_hoc: Mapping[str, dict | Callable[[Tensor], Tensor]] | None = None,
+    ):
         super().__init__(metrics)
         self._collected: PredictionCollector | None = None
+        self._recalibrated: list[PredictionMetric] = []
+        self.post_hoc: dict[str, Callable[[Tensor], Tensor]] = {}
+        for name, link in (post_hoc or {}).items():
+            self.add_post_hoc(name, link)
+
+    def add_post_hoc(self, name: str, link: dict | Callable[[Tensor], Tensor]) -> None:
+        """Report every metric of recalibrated scores, too; a link that had this name is replaced.
+
+        Args:
+            name: Comes between the prefix and the name of a figure.
+            link: A link or its config.
+        """
+        link = MODELS.build(link) if isinstance(link, dict) else link
+        if not name or not callable(link):
+            raise ValueError(f'post_hoc must hold links or their configs by name, got {name!r}: {link!r}')
+        self.post_hoc[name] = link
 
     def process(self, data_samples: Sequence[BaseDataElement | dict], data_batch: Any = None) -> None:
         """Keep what the metrics need of a batch, and pass the batch on to metrics that collect for themselves.
@@ -51,9 +79,12 @@ class MultiLabelEvaluator(Evaluator):
         samples = [each.to_dict() if isinstance(each, BaseDataElement) else each for each in data_samples]
         self._hand_on_meta()
         sharing = self._sharing()
+        self._refuse_useless_links(sharing)
         if sharing:
             collected = self._collector_for(sharing)
             batch = collected.read(samples, len(class_names_of(self.dataset_meta)))
+            if self.post_hoc and batch:
+                refuse_raw_scores(batch['scores'], 'post_hoc')
             for metric in sharing:
                 metric.check_samples(samples)
             collected.keep(batch)
@@ -69,14 +100,16 @@ class MultiLabelEvaluator(Evaluator):
         """
         self._hand_on_meta()
         sharing = self._sharing()
-        shared = None
-        metrics: dict[str, float] = {}
+        shared: Iterator[dict[str, float]] | None = None
+        found = []
         for metric in self.metrics:
             if metric not in sharing:
-                results = metric.evaluate(size)
+                found.append(metric.evaluate(size))
             else:
                 shared = shared or iter(self._evaluate_together(sharing, size))
-                results = next(shared)
+                found.append(next(shared))
+        metrics: dict[str, float] = {}
+        for results in (*found, *(shared or ())):
             twice = sorted(metrics.keys() & results.keys())
             if twice:
                 raise ValueError(
@@ -87,7 +120,7 @@ class MultiLabelEvaluator(Evaluator):
 
     def details(self) -> dict[str, dict]:
         """What the metrics found beside their figures, see :func:`details_of`."""
-        return details_of(self.metrics)
+        return details_of([*self.metrics, *self._recalibrated])
 
     def _evaluate_together(self, sharing: list[PredictionMetric], size: int) -> list[dict[str, float]]:
         collected, self._collected = self._collector_for(sharing), None
@@ -95,15 +128,35 @@ class MultiLabelEvaluator(Evaluator):
         results = None
         if is_main_process():
             warn_of_missing_samples(predictions, size, type(self).__name__)
-            for array in (predictions.scores, predictions.labels, predictions.true_labels, predictions.sample_idx):
-                if array is not None:
-                    array.setflags(write=False)  # what one metric changed, the next would measure
-            results = _measure_in_turn(sharing, predictions)
+            results = _measure_in_turn(self._measurements(sharing, predictions))
         return broadcast_json(results)
+
+    def _measurements(
+        self, sharing: list[PredictionMetric], predictions: Predictions
+    ) -> Iterator[tuple[PredictionMetric, Predictions]]:
+        """Each metric with what it measures: first the raw scores, then the recalibrated ones."""
+        _protect(predictions)
+        for metric in sharing:
+            yield metric, predictions
+        self._recalibrated = []
+        for name, link in self.post_hoc.items():
+            recalibrated = recalibrate(predictions, link)
+            _protect(recalibrated)
+            for metric in sharing:
+                if metric.measures_scores:
+                    again = copy(metric)  # what it keeps for plots and details is that of the raw scores
+                    again.prefix = f'{metric.prefix}/{name}'
+                    self._recalibrated.append(again)
+                    yield again, recalibrated
 
     def _sharing(self) -> list[PredictionMetric]:
         """The metrics that collect nothing of their own."""
         return [metric for metric in self.metrics if _collects_as_all_do(metric)]
+
+    def _refuse_useless_links(self, sharing: list[PredictionMetric]) -> None:
+        if self.post_hoc and not any(metric.measures_scores for metric in sharing):
+            names = ', '.join(type(metric).__name__ for metric in self.metrics) or 'none'
+            raise ValueError(f'post_hoc needs a metric of mmml_losses that it can be measured by, got {names}')
 
     def _collector_for(self, sharing: list[PredictionMetric]) -> PredictionCollector:
         columns = {name for metric in sharing for name in metric.columns}
@@ -124,11 +177,11 @@ class MultiLabelEvaluator(Evaluator):
                 metric.dataset_meta = self.dataset_meta
 
 
-def _measure_in_turn(metrics: Sequence[PredictionMetric], predictions: Predictions) -> list[dict[str, float]]:
+def _measure_in_turn(measurements: Iterable[tuple[PredictionMetric, Predictions]]) -> list[dict[str, float]]:
     """The figures of each metric; who stops the work gets to see those that are there."""
     results: list[dict[str, float]] = []
     try:
-        for metric in metrics:
+        for metric, predictions in measurements:
             results.append(metric.named_metrics(predictions))
     except KeyboardInterrupt:
         found = {name: value for result in results for name, value in result.items()}
@@ -136,6 +189,13 @@ def _measure_in_turn(metrics: Sequence[PredictionMetric], predictions: Predictio
         print_log(f'stopped; measured so far: {shown or "nothing"}', logger='current')
         raise
     return results
+
+
+def _protect(predictions: Predictions) -> None:
+    """Make arrays read-only: what one metric changed, the next would measure."""
+    for array in (predictions.scores, predictions.labels, predictions.true_labels, predictions.sample_idx):
+        if array is not None:
+            array.setflags(write=False)
 
 
 def details_of(metrics: Iterable[BaseMetric]) -> dict[str, dict]:

@@ -25,6 +25,7 @@ class SavePredictions(PredictionMetric):
     """
 
     columns = ('scores', 'labels', 'image_paths', 'sample_idx', 'true_labels')
+    measures_scores = False
 
     def __init__(self, out_file: str | os.PathLike, prefix: str | None = None):
         super().__init__(prefix=prefix)

@@ -1,0 +1,55 @@
+"""What the tools that train share: their flags, what these do to a config, and how a training begins or goes on."""
+
+from __future__ import annotations
+
+import argparse
+
+import torch
+from mmengine.config import Config
+from mmengine.runner import Runner, find_latest_checkpoint
+
+from . import launch
+from .data_check import DATALOADERS
+from .errors import UsageError
+
+
+def add_training_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of MMPretrain's training tool that are not those of every tool."""
+    parser.add_argument('--no-validate', action='store_true', help='do not evaluate during training')
+    parser.add_argument(
+        '--auto-scale-lr', action='store_true', help='scale the learning rate with the batch size in use'
+    )
+    parser.add_argument(
+        '--no-persistent-workers', action='store_true', help='let the workers of the dataloaders end with each epoch'
+    )
+
+
+def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
+    """Change a config as the flags of :func:`add_training_arguments` and ``--amp`` say."""
+    if args.no_validate:
+        cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
+    if args.amp:
+        if not torch.cuda.is_available():
+            raise UsageError('--amp needs a GPU: MMEngine has no mixed precision on the CPU')
+        cfg.optim_wrapper.type = 'AmpOptimWrapper'
+        cfg.optim_wrapper.setdefault('loss_scale', 'dynamic')
+    if args.auto_scale_lr:
+        if cfg.get('auto_scale_lr') is None:
+            raise UsageError(f'--auto-scale-lr: {args.config} has no auto_scale_lr = dict(base_batch_size=...)')
+        cfg.auto_scale_lr.enable = True
+    if args.no_persistent_workers:
+        for name in DATALOADERS:
+            if cfg.get(name) is not None:
+                cfg[name].persistent_workers = False
+
+
+def train(cfg: Config) -> Runner:
+    """Train, from the checkpoint that the config names or, where it asks to resume and names none, from the latest."""
+    checkpoint = cfg.get('load_from')
+    if cfg.get('resume') and checkpoint is None:
+        checkpoint = find_latest_checkpoint(cfg.work_dir)
+    if checkpoint is not None:
+        cfg.load_from = launch.safe_checkpoint(checkpoint, cfg, resume=cfg.get('resume', False))
+    runner = launch.build_runner(cfg)
+    runner.train()
+    return runner

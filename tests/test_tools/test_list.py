@@ -1,0 +1,92 @@
+"""tools/list.py: everything that a config can name, with one line each."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from mmml_losses.engine.errors import UsageError
+from mmml_losses.engine.listing import KINDS, describe_config, first_sentence, list_kind
+from mmml_losses.registry import LOSSES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def lines(monkeypatch, capsys):
+    """Calls the tool in this process and returns the lines it prints."""
+
+    def call(*arguments):
+        spec = importlib.util.spec_from_file_location('list_tool', ROOT / 'tools' / 'list.py')
+        tool = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(tool)
+        monkeypatch.setattr(sys, 'argv', ['list.py', *arguments])
+        tool.main()
+        return capsys.readouterr().out.splitlines()
+
+    return call
+
+
+def test_all_kinds_are_listed_with_a_line_for_everything(lines):
+    printed = lines()
+    names = [line.split()[0] for line in printed if line]
+    assert [name for name in names if name in KINDS] == list(KINDS)
+    assert {'SPALoss', 'PhiLink', 'MultiLabelAP', 'MissingLabels', 'CocoMultiLabel', 'TrainingSetHook'} <= set(names)
+    assert {'ClassAwareSampler', 'PackViews', 'MultiLabelHead', 'FeatureBackbone', 'spa_lpr_coco'} <= set(names)
+    assert {file.stem for file in (ROOT / 'configs').glob('*.py')} <= set(names)
+    bare = [line for line in printed if line and len(line.split()) < 2]
+    assert bare == []
+
+
+def test_one_kind_has_the_short_names_of_losses(lines):
+    printed = lines('losses')
+    assert printed[0].split()[:2] == ['losses', '--loss']
+    rows = {line.split()[0]: line.split()[1:] for line in printed[1:]}
+    assert rows['AsymmetricLoss'][:2] == ['asl', 'ASL']
+    assert 'spa_lpr' in rows['SumLoss'][0]
+    files = {file.stem for file in (ROOT / 'configs' / '_base_' / 'losses').glob('*.py')}
+    shown = {name for entry in list_kind('losses', ROOT / 'configs') for name in entry.short_names}
+    assert shown == files
+
+
+def test_a_word_is_found_in_names_lines_and_short_names(lines):
+    assert [line.split()[0] for line in lines('losses', 'hILL')] == ['losses', 'HillLoss', 'PairLoss']
+    assert [line.split()[0] for line in lines('losses', 'spa_lpr')] == ['losses', 'SumLoss']
+    found = [line.split()[0] for line in lines('feature') if line]
+    assert {'readers', 'FeatureDataset', 'hooks', 'FeatureStatisticsHook', 'configs', 'bce_features'} <= set(found)
+    assert 'SPALoss' not in found
+
+
+def test_what_is_not_there_is_said(lines, capsys):
+    with pytest.raises(UsageError, match="nothing matches 'nonsense' among losses"):
+        lines('losses', 'nonsense')
+    with pytest.raises(SystemExit):
+        lines('loses', 'hill')
+    assert 'kind must be one of losses, links' in capsys.readouterr().err
+
+
+def test_a_terminal_gets_a_frame(lines, monkeypatch):
+    monkeypatch.setattr(sys.stdout, 'isatty', lambda: True, raising=False)
+    printed = lines('samplers')
+    assert any('┃' in line for line in printed)
+    assert any('ClassAwareSampler' in line for line in printed)
+
+
+def test_sentences_end_where_they_end():
+    assert first_sentence(LOSSES.get('HillLoss')) == 'Hill loss for missing labels (Zhang et al., Eq. 5 and 11)'
+    assert first_sentence(LOSSES.get('PhiLink')).startswith('The link of Focal and ASL (see phi_link), with')
+    assert first_sentence(object()).startswith('The base class of the class hierarchy')
+
+
+def test_configs_without_a_comment_are_named_by_what_they_join(tmp_path):
+    commented, bare = tmp_path / 'commented.py', tmp_path / 'bare.py'
+    settings = (
+        "model = dict(head=dict(loss=dict(type='mmml_losses.SumLoss', losses=dict(a=dict(type='mmml_losses.DRLoss'), "
+        "b=dict(type='mmml_losses.DBFocalLoss')))))\n"
+        "train_dataloader = dict(dataset=dict(type='mmml_losses.LongTailed', dataset=dict(type='mmml_losses.VOC')))\n"
+    )
+    commented.write_text(f'# DR with DB-Focal on\n# VOC-LT (Eq. 8). And more.\n{settings}')
+    bare.write_text(settings)
+    assert describe_config(commented) == 'DR with DB-Focal on VOC-LT (Eq. 8)'
+    assert describe_config(bare) == 'DRLoss + DBFocalLoss on VOC'

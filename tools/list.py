@@ -1,0 +1,61 @@
+"""What there is: ``python tools/list.py``, ``python tools/list.py losses``, ``python tools/list.py losses missing``.
+
+Prints losses, metrics, dataset wrappers, readers, hooks, heads, configs and more with one line each: of all kinds, of
+one, or those with a word in their line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from mmml_losses.engine import launch
+from mmml_losses.engine.errors import UsageError
+from mmml_losses.engine.listing import KINDS, Entry, list_kind
+from mmml_losses.engine.tables import print_table
+
+CONFIGS_FOLDER = Path(__file__).resolve().parents[1] / 'configs'
+
+
+def parse_args() -> tuple[tuple[str, ...], str]:
+    """The kinds to list, and the word to look for."""
+    parser = argparse.ArgumentParser(description='List what there is, with one line each')
+    parser.add_argument('kind', nargs='?', help=f'one of {", ".join(KINDS)}; all by default')
+    parser.add_argument('word', nargs='?', help='show only lines with this word, in whatever case')
+    args = parser.parse_args()
+    if args.kind in KINDS:
+        return (args.kind,), args.word or ''
+    if args.word is not None:
+        parser.error(f'kind must be one of {", ".join(KINDS)}, got {args.kind}')
+    return KINDS, args.kind or ''
+
+
+def rows_of(kind: str, entries: list[Entry]) -> list[dict[str, str]]:
+    """The lines of a kind as rows of a table."""
+    with_short_names = any(entry.short_names for entry in entries)
+    return [
+        {kind: entry.name}
+        | ({'--loss': ', '.join(entry.short_names)} if with_short_names else {})
+        | {'what it is': entry.text}
+        for entry in entries
+    ]
+
+
+def main() -> None:
+    kinds, word = parse_args()
+    shown = 0
+    for kind in kinds:
+        entries = [entry for entry in list_kind(kind, CONFIGS_FOLDER) if entry.matches(word)]
+        if entries:
+            if shown:
+                print()
+            print_table(rows_of(kind, entries), texts=['--loss', 'what it is'])
+            sys.stdout.flush()
+        shown += len(entries)
+    if not shown:
+        raise UsageError(f"nothing matches '{word}' among {', '.join(kinds)}")
+
+
+if __name__ == '__main__':
+    launch.exit_clearly(main)

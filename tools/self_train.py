@@ -1,0 +1,71 @@
+"""Train, correct the labels by what was learnt, and train again: ``python tools/self_train.py CONFIG``.
+
+The labels that are not observed and that the trained model finds more probable than the threshold become positive, and
+a new model is trained on them from the start. Every stage has its own folder below the work folder. The same command
+goes on where it was interrupted, and ends with the weights of an uninterrupted run; see docs/procedures.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mmengine.config import Config
+from mmengine.dist import is_main_process
+
+from mmml_losses.engine import launch
+from mmml_losses.engine.data_check import require_data
+from mmml_losses.engine.self_training import SelfTraining
+from mmml_losses.engine.tables import print_table
+from mmml_losses.engine.training import add_training_arguments, apply_training_arguments
+
+LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description='Train, correct the labels with the trained model, and train again')
+    parser.add_argument('config', help='config file')
+    parser.add_argument('--rounds', type=int, default=1, help='how often to correct and train again (default: 1)')
+    parser.add_argument(
+        '--threshold', type=float, default=0.5, help='labels above this probability become positive (default: 0.5)'
+    )
+    launch.add_common_arguments(parser)
+    parser.add_argument('--resume', action='store_true', help='changes nothing: the same command always goes on')
+    add_training_arguments(parser)
+    return parser.parse_args()
+
+
+def say(message: str) -> None:
+    if is_main_process():
+        print(message, flush=True)
+
+
+def metric_rows(figures: Sequence[dict[str, float | None]]) -> list[dict[str, str]]:
+    """The figures of the rounds beside each other."""
+    return [
+        {'metric': name}
+        | {
+            f'round {number}': 'none' if found[name] is None else f'{found[name]:.4f}'
+            for number, found in enumerate(figures)
+        }
+        for name in figures[0]
+    ]
+
+
+def main() -> None:
+    args = parse_args()
+    cfg: Config = launch.load_config(args, LOSSES_FOLDER, apply_training_arguments)
+    require_data(cfg, args.config)
+    try:
+        figures = SelfTraining(cfg, args.threshold, args.rounds, Path(args.config).name, say).run()
+    except KeyboardInterrupt:
+        print('stopped; the same command goes on from here', file=sys.stderr)
+        sys.exit(130)  # as after any Ctrl-C
+    if is_main_process() and figures[0]:
+        print_table(metric_rows(figures))
+
+
+if __name__ == '__main__':
+    launch.exit_clearly(main)
