@@ -42,9 +42,10 @@ def test_all_kinds_are_listed_with_a_line_for_everything(lines):
 def test_one_kind_has_the_short_names_of_losses(lines):
     printed = lines('losses')
     assert printed[0].split()[:2] == ['losses', '--loss']
-    rows = {line.split()[0]: line.split()[1:] for line in printed[1:]}
-    assert rows['AsymmetricLoss'][:2] == ['asl', 'ASL']
-    assert 'spa_lpr' in rows['SumLoss'][0]
+    rows = {line.split()[0]: line for line in printed[1:]}
+    assert rows['HillLoss'].split()[:3] == ['HillLoss', 'hill', 'Hill']
+    assert 'asl, asl_ps' in rows['AsymmetricLoss']
+    assert 'spa_lpr' in rows['SumLoss']
     files = {file.stem for file in (ROOT / 'configs' / '_base_' / 'losses').glob('*.py')}
     shown = {name for entry in list_kind('losses', ROOT / 'configs') for name in entry.short_names}
     assert shown == files

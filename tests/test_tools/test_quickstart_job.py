@@ -27,6 +27,8 @@ def start(work_dir, options=OPTIONS):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        # A test run in the background of a shell ignores the signal, and so would what it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
