@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -71,8 +70,8 @@ class Spread:
     """
 
     def __init__(self, values: Sequence[float]):
-        self.mean = statistics.fmean(values)
-        self.deviation = statistics.stdev(values) if len(values) > 1 else float('nan')
+        self.mean = float(np.mean(values))
+        self.deviation = float(np.std(values, ddof=1)) if len(values) > 1 else float('nan')
 
     def __str__(self) -> str:
         return f'{self.mean:.2f} ± {self.deviation:.2f}'
