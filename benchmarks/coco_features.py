@@ -9,10 +9,11 @@ are left in each setting; ``long_tailed_features`` and ``long_tailed_labels``; `
 and ``train_ids`` and ``long_tailed_ids``.
 
 One linear layer on standardised features, Adam, a warm-up of one epoch and a cosine to 0, as configs/bce_features.py
-has it: 6 epochs in batches of 128, on the long tail 20 epochs in batches of 32. The learning rate of each loss in each
-setting is the one of the best mAP@class, with seed 0, on images that were held out of the training set and are fully
-labelled: a fifth of it, or for the long tail as many of the other training images, which leaves its rarest classes
-whole. With that rate the loss trains on the whole training set, once for each seed, and only then is tested.
+has it: 6 epochs in batches of 128, on the long tail 20 epochs in batches of 32. All labels start at the probability
+0.03, as each loss reads it. The learning rate of each loss in each setting is the one of the best mAP@class, with seed
+0, on images that were held out of the training set and are fully labelled: a fifth of it, or for the long tail as many
+of the other training images, which leaves its rarest classes whole. With that rate the loss trains on the whole
+training set, once for each seed, and only then is tested.
 
 Every finished run is kept in the output folder. The same command goes on where it was.
 """
@@ -196,13 +197,13 @@ class Experiment:
         names = ', '.join(f'{run.row} at {run.rate:g}' for run in runs)
         print(f'{self.setting.name}, {time.process_time() - start:.0f} s: {names}', file=sys.stderr, flush=True)
 
-    @staticmethod
-    def _head(run: Run, split: Split) -> Head:
+    def _head(self, run: Run, split: Split) -> Head:
         config = run.config
         if 'num_samples' in config:
             config = {**config, 'num_samples': len(split.observed)}
         loss = build_loss(config, split.observed)
-        return Head(loss, run.rate, split.features.size(1), split.observed.size(1), run.seed)
+        shape = (split.features.size(1), split.observed.size(1))
+        return Head(loss, run.rate, shape, self.setting.recipe, run.seed)
 
     @torch.no_grad()
     def _compare(self, run: Run, head: Head) -> dict:

@@ -43,7 +43,7 @@ def test_every_registered_loss_has_a_row():
 @pytest.mark.parametrize('row', loss_rows(FACTS, COCO))
 def test_every_row_trains(row):
     features, labels = made_features()
-    head = Head(build_loss(loss_rows(FACTS, COCO)[row], labels), 0.01, 8, 6, seed=0)
+    head = Head(build_loss(loss_rows(FACTS, COCO)[row], labels), 0.01, (8, 6), Recipe(2, 16), seed=0)
     start = head.layer.weight.detach().clone()
     train_together(features, labels, [head], Recipe(2, 16), seed=0, class_aware=row in RESAMPLED)
     assert head.layer.weight.isfinite().all()
@@ -55,7 +55,10 @@ def test_classifiers_side_by_side_become_what_they_become_alone():
     rows = loss_rows(FACTS, COCO)
 
     def heads() -> list[Head]:
-        return [Head(build_loss(rows[row], labels), 0.01, 8, 6, seed=3) for row in ('Hill', 'LL-Cp', 'ROLE')]
+        return [
+            Head(build_loss(rows[row], labels), 0.01, (8, 6), Recipe(2, 16), seed=3)
+            for row in ('Hill', 'LL-Cp', 'ROLE')
+        ]
 
     together, alone = heads(), heads()
     train_together(features, labels, together, Recipe(2, 16), seed=3, class_aware=False)
@@ -68,8 +71,8 @@ def test_classifiers_side_by_side_become_what_they_become_alone():
 def test_all_losses_start_at_one_probability():
     _, labels = made_features()
     for row in ('BCE', 'SPA'):
-        head = Head(build_loss(loss_rows(FACTS, COCO)[row], labels), 0.01, 8, 6, seed=0)
-        torch.testing.assert_close(head.loss.probabilities(head.layer.bias), torch.full((6,), 0.12))
+        head = Head(build_loss(loss_rows(FACTS, COCO)[row], labels), 0.01, (8, 6), Recipe(2, 16), seed=0)
+        torch.testing.assert_close(head.loss.probabilities(head.layer.bias), torch.full((6,), 0.03))
 
 
 def test_the_rate_rises_for_an_epoch_and_falls_to_nothing():
