@@ -18,13 +18,15 @@ class Recipe(NamedTuple):
     Args:
         epochs: How often the samples come.
         batch_size: Of each step.
-        start: The probability that every label starts at, by default about that of a label of COCO. From 0.12, a bias
-            of -2 for the sigmoid, biases do not come down in so short a training: its calibration is that of the start.
+        start: The probability that every label starts at: labels are rare. For the sigmoid it is a bias of -2.
+        bias_factor: Of the rate of the biases. At the rate of the weights they would not get far from the start in so
+            short a training, and the calibration would be that of the start.
     """
 
     epochs: int
     batch_size: int
-    start: float = 0.03
+    start: float = 0.12
+    bias_factor: float = 10.0
 
 
 class Head:
@@ -41,16 +43,18 @@ class Head:
     def __init__(self, loss: MultiLabelLoss, rate: float, shape: tuple[int, int], recipe: Recipe, seed: int):
         torch.manual_seed(seed)
         self.loss = loss
-        self.rate = rate
+        self.rates = rate, recipe.bias_factor * rate
         self.layer = nn.Linear(*shape)
         nn.init.normal_(self.layer.weight, std=0.01)
         nn.init.constant_(self.layer.bias, loss.link.inverse(torch.tensor(recipe.start)).item())
 
     def groups(self) -> list[dict]:
         """Parameters with their rates; ROLE's estimates of the labels are parameters, too, at ten times the rate."""
+        rate, bias_rate = self.rates
         groups = [
-            dict(params=list(self.layer.parameters()), peak=self.rate),
-            dict(params=list(self.loss.parameters()), peak=10 * self.rate),
+            dict(params=[self.layer.weight], peak=rate),
+            dict(params=[self.layer.bias], peak=bias_rate),
+            dict(params=list(self.loss.parameters()), peak=10 * rate),
         ]
         return [group for group in groups if group['params']]
 
