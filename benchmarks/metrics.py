@@ -30,7 +30,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +38,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import retrieval
-from benchmarks.tables import parse, print_table
+from benchmarks.tables import parse, print_table, versions
 from mmml_losses.evaluation import (
     average_precision,
     best_threshold,
@@ -214,15 +213,6 @@ def report_large(size: str) -> None:
     print_table('Memory of mAP@class: the process before the call and at its peak', header, [row])
 
 
-def versions() -> str:
-    """The packages of the comparison, with their versions."""
-    found = []
-    for name in PACKAGES:
-        with suppress(PackageNotFoundError):
-            found.append(f'{name} {version(name)}')
-    return ', '.join(found)
-
-
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -238,7 +228,7 @@ def main(argv: list[str] | None = None) -> None:
     torch.set_num_threads(1)
     random.seed(0)
     machine = platform.processor() or platform.machine()
-    print(f'{versions()}; Python {platform.python_version()}, {machine}')
+    print(f'{versions(*PACKAGES)}; Python {platform.python_version()}, {machine}')
     print(f'one thread, medians of {options.rounds} rounds')
     for section in options.only:
         if section == 'large':

@@ -1,0 +1,115 @@
+"""What the papers claim, as comparisons of rows, and whether the figures of an experiment show it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from benchmarks.experiment_figures import FALL, MOST_CONDITIONS, Spread, conditions_name
+from benchmarks.tables import print_table
+
+EQUAL = 1.0
+"""Points of mAP by which a row may be behind and still count as equal."""
+
+# A figure over the seeds, by setting, row and measure; None where there is no run.
+Find = Callable[[str, str, str], Spread | None]
+
+
+class Comparison(NamedTuple):
+    """One row is better than another.
+
+    Args:
+        setting: In which setting.
+        row: Of the better one.
+        other: Of the other one.
+        measure: By which figure.
+        sign: 1 where more of it is better, -1 where less.
+        slack: By how many points the first may be behind, where it need not be better.
+    """
+
+    setting: str
+    row: str
+    other: str
+    measure: str
+    sign: int = 1
+    slack: float = 0.0
+
+    def __str__(self) -> str:
+        relation = 'no worse than' if self.slack else 'over'
+        return f'{self.setting}: {self.row} {relation} {self.other}'
+
+
+def _calibrates_better(row: str, other: str) -> list[Comparison]:
+    return [
+        Comparison('full', row, other, 'ACE', sign=-1),
+        Comparison('full', row, other, 'mAP@class', slack=EQUAL),
+        Comparison('full', row, other, 'mAP@sample', slack=EQUAL),
+    ]
+
+
+CLAIMS: dict[str, list[Comparison]] = {
+    'SPA calibrates better than ASL and Focal at equal mAP': [
+        *_calibrates_better('SPA', 'ASL'),
+        *_calibrates_better('SPA', 'Focal'),
+    ],
+    'LPR improves ACE further': [Comparison('full', 'SPA + LPR', 'SPA', 'ACE', sign=-1)],
+    'Two-way beats ASL on both mAPs': [
+        Comparison('full', 'Two-way', 'ASL', 'mAP@class'),
+        Comparison('full', 'Two-way', 'ASL', 'mAP@sample'),
+    ],
+    'With missing labels Hill, SPLC and LASD beat BCE, WAN and ASL': [
+        Comparison(setting, row, other, 'mAP@class')
+        for setting in ('40', 'single')
+        for row in ('Hill', 'SPLC', 'LASD')
+        for other in ('BCE', 'WAN', 'ASL')
+    ],
+    'On the long tail DR beats LSEP': [Comparison('lt', 'DR', 'LSEP', 'mAP@class')],
+    'On the long tail DB-Focal helps the tail': [
+        Comparison('lt', 'DB-Focal', other, 'tail') for other in ('BCE', 'BCE + RS', 'Focal')
+    ],
+    'Retrieval falls faster with ASL than with SPA as queries grow': [
+        Comparison('full', 'SPA', 'ASL', FALL, sign=-1),
+        Comparison('full', 'SPA', 'ASL', conditions_name(MOST_CONDITIONS)),
+    ],
+}
+
+
+def verdict(comparison: Comparison, better: Spread, worse: Spread) -> tuple[float, float, str]:
+    """By how much the first is better, the deviation of that difference, and what follows."""
+    difference = comparison.sign * (better.mean - worse.mean)
+    deviation = math.hypot(better.deviation, worse.deviation)
+    if comparison.slack:
+        return difference, deviation, 'yes' if difference >= -comparison.slack else 'no'
+    if difference <= 0:
+        return difference, deviation, 'no'
+    return difference, deviation, 'yes' if difference > deviation else 'within the deviation'
+
+
+def print_claims(find: Find) -> None:
+    """Print a table of all comparisons, with a line for each claim of whether it appears.
+
+    Args:
+        find: Gives the figures.
+    """
+    rows = []
+    for claim, comparisons in CLAIMS.items():
+        found = []
+        for comparison in comparisons:
+            spreads = [find(comparison.setting, name, comparison.measure) for name in comparison[1:3]]
+            if None in spreads:
+                continue
+            difference, deviation, answer = verdict(comparison, *spreads)
+            found.append((str(comparison), comparison.measure, f'{difference:+.2f} ± {deviation:.2f}', answer))
+        rows.append((f'**{claim}**', '', '', f'**{_overall([row[-1] for row in found], len(comparisons))}**'))
+        rows.extend(found)
+    print_table('Claims (difference: better is positive)', ('claim', 'figure', 'difference', 'appears'), rows)
+
+
+def _overall(answers: list[str], wanted: int) -> str:
+    if not answers:
+        return 'not run'
+    shown = answers.count('yes')
+    if len(answers) == wanted == shown:
+        return 'yes'
+    return f'{shown} of {wanted}' + (f' ({wanted - len(answers)} not run)' if len(answers) < wanted else '')

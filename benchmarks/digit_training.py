@@ -1,0 +1,122 @@
+"""Digit scenes in memory, in the settings of the experiments, and the small network of the quickstart on them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+import torch
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset
+from mmpretrain.registry import MODELS
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from benchmarks.experiment_figures import Order
+from benchmarks.linear_training import rate_at
+from mmml_losses.datasets import DigitScenes, LongTailed, MissingLabels, SinglePositive, read_label_changes
+from mmml_losses.losses import MultiLabelLoss
+
+CONFIG = Path(__file__).resolve().parents[1] / 'configs' / 'bce_digits.py'
+PADDING = 3
+"""Pixels by which a scene moves at random in training; more would cut digits off."""
+
+
+class Scenes(NamedTuple):
+    """Scenes (N, H, W) as grey levels, the labels that a training sees and the full ones, (N, C)."""
+
+    images: Tensor
+    observed: Tensor
+    full: np.ndarray
+
+    def take(self, rows: np.ndarray) -> Scenes:
+        """Some of the scenes."""
+        return Scenes(self.images[rows], self.observed[rows], self.full[rows])
+
+
+def read_scenes(dataset: BaseDataset) -> Scenes:
+    """All scenes of a dataset, also of one inside label wrappers."""
+    paths = [dataset.get_data_info(number)['img_path'] for number in range(len(dataset))]
+    images = np.stack([cv2.imread(path, cv2.IMREAD_GRAYSCALE) for path in paths])
+    labels = read_label_changes(dataset)
+    return Scenes(torch.from_numpy(images), torch.from_numpy(labels.observed).float(), labels.true)
+
+
+def read_setting(name: str, data_root: Path, train_scenes: int) -> Scenes:
+    """The training scenes of a setting.
+
+    Args:
+        name: ``'full'``, ``'40'`` (each label is left with probability 0.4: scenes have few digits, and the paper's
+            rule, which leaves one, would be the next setting), ``'single'`` or ``'lt'``.
+        data_root: Where the scenes are, or will be.
+        train_scenes: How many there are at most; the long tail is drawn from all.
+    """
+    scenes = DigitScenes('train', data_root=str(data_root))
+    if name == 'lt':
+        return read_scenes(LongTailed(scenes, largest=1000, smallest=5, fill_up=True))
+    wrappers = {
+        'full': lambda: scenes,
+        '40': lambda: MissingLabels(scenes, missing_ratio=0.6, rule='bernoulli'),
+        'single': lambda: SinglePositive(scenes),
+    }
+    return read_scenes(wrappers[name]()).take(np.arange(train_scenes))
+
+
+def build_network(seed: int) -> tuple[nn.Module, Config]:
+    """The network of the digits configs with its first weights, and the config."""
+    config = Config.fromfile(CONFIG)
+    torch.manual_seed(seed)
+    network = MODELS.build(config.model)
+    network.init_weights()
+    return network.to(memory_format=torch.channels_last), config
+
+
+def logits_of(network: nn.Module, config: Config, images: Tensor) -> Tensor:
+    """Logits (N, C) of grey scenes."""
+    settings = config.data_preprocessor
+    inputs = (images.float() - settings.mean[0]) / settings.std[0]
+    inputs = inputs.unsqueeze(1).expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
+    return network.head(network.extract_feat(inputs))
+
+
+def moved(images: Tensor) -> Tensor:
+    """Each scene moved by a few pixels, its border repeated."""
+    size = images.size(-1)
+    padded = pad(images.float().unsqueeze(1), (PADDING,) * 4, mode='replicate').squeeze(1)
+    offsets = torch.randint(0, 2 * PADDING + 1, (2, len(images), 1))
+    steps = torch.arange(size)
+    rows, columns = (offset + steps for offset in offsets)
+    return padded[torch.arange(len(images))[:, None, None], rows[:, :, None], columns[:, None, :]]
+
+
+def train(
+    scenes: Scenes, loss: MultiLabelLoss, epochs: int, batch_size: int, seed: int, class_aware: bool
+) -> tuple[nn.Module, Config]:
+    """The network after a training, and its config, which gives the optimiser and its rate."""
+    network, config = build_network(seed)
+    settings = config.optim_wrapper.optimizer
+    groups = [dict(params=list(network.parameters())), dict(params=list(loss.parameters()), weight_decay=0.0)]
+    peaks = [settings.lr, 10 * settings.lr]
+    optimizer = torch.optim.AdamW(groups, lr=settings.lr, weight_decay=settings.weight_decay)
+    order = Order(scenes.observed, class_aware, seed)
+    steps = math.ceil(len(scenes.observed) / batch_size)
+    network.train()
+    for epoch in range(epochs):
+        for step, rows in enumerate(order.batches(epoch, batch_size)):
+            factor = rate_at((epoch + step / steps) / epochs, epochs)
+            for group, peak in zip(optimizer.param_groups, peaks, strict=True):
+                group['lr'] = factor * peak
+            optimizer.zero_grad()
+            logits = logits_of(network, config, moved(scenes.images[rows]))
+            loss(logits, scenes.observed[rows], epoch=epoch, sample_idx=rows).backward()
+            optimizer.step()
+    return network.eval(), config
+
+
+@torch.no_grad()
+def predict(network: nn.Module, config: Config, images: Tensor) -> Tensor:
+    """Logits (N, C) of scenes as they are."""
+    return torch.cat([logits_of(network, config, batch) for batch in images.split(250)])

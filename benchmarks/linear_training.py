@@ -1,0 +1,94 @@
+"""Linear classifiers of features, several side by side on the same batches, since reading those takes longest."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.experiment_figures import Order
+from mmml_losses.losses import MultiLabelLoss
+
+
+class Recipe(NamedTuple):
+    """What the trainings of a setting have in common.
+
+    Args:
+        epochs: How often the samples come.
+        batch_size: Of each step.
+        start: The probability that every label starts at: labels are rare. For the sigmoid it is a bias of -2.
+        bias_factor: Of the rate of the biases. At the rate of the weights they would not get far from the start in so
+            short a training, and the calibration would be that of the start.
+    """
+
+    epochs: int
+    batch_size: int
+    start: float = 0.12
+    bias_factor: float = 10.0
+
+
+class Head:
+    """A linear classifier in training.
+
+    Args:
+        loss: Trains it.
+        rate: The largest learning rate.
+        shape: Width of the features, and number of labels.
+        recipe: Of its training.
+        seed: Of the first weights.
+    """
+
+    def __init__(self, loss: MultiLabelLoss, rate: float, shape: tuple[int, int], recipe: Recipe, seed: int):
+        torch.manual_seed(seed)
+        self.loss = loss
+        self.rates = rate, recipe.bias_factor * rate
+        self.layer = nn.Linear(*shape)
+        nn.init.normal_(self.layer.weight, std=0.01)
+        nn.init.constant_(self.layer.bias, loss.link.inverse(torch.tensor(recipe.start)).item())
+
+    def groups(self) -> list[dict]:
+        """Parameters with their rates; ROLE's estimates of the labels are parameters, too, at ten times the rate."""
+        rate, bias_rate = self.rates
+        groups = [
+            dict(params=[self.layer.weight], peak=rate),
+            dict(params=[self.layer.bias], peak=bias_rate),
+            dict(params=list(self.loss.parameters()), peak=10 * rate),
+        ]
+        return [group for group in groups if group['params']]
+
+
+def rate_at(progress: float, epochs: int) -> float:
+    """The factor of the rate after a part of the training: up from 0.05 in one epoch, then down by a cosine."""
+    warm_up = 1 / epochs
+    if progress < warm_up:
+        return 0.05 + 0.95 * progress / warm_up
+    return 0.5 * (1 + math.cos(math.pi * (progress - warm_up) / (1 - warm_up)))
+
+
+def train_together(
+    features: Tensor, labels: Tensor, heads: list[Head], recipe: Recipe, seed: int, class_aware: bool
+) -> None:
+    """Train classifiers; each becomes what it would become alone.
+
+    Args:
+        features: (M, D).
+        labels: (M, C), of which sample i is row i.
+        heads: The classifiers.
+        recipe: How long.
+        seed: Of the order of the samples.
+        class_aware: Whether samples are drawn by class.
+    """
+    optimizer = torch.optim.Adam([group for head in heads for group in head.groups()], fused=True)
+    order = Order(labels, class_aware, seed)
+    steps = math.ceil(len(labels) / recipe.batch_size)
+    for epoch in range(recipe.epochs):
+        for step, rows in enumerate(order.batches(epoch, recipe.batch_size)):
+            factor = rate_at((epoch + step / steps) / recipe.epochs, recipe.epochs)
+            for group in optimizer.param_groups:
+                group['lr'] = factor * group['peak']
+            batch, target = features[rows], labels[rows]
+            optimizer.zero_grad()
+            sum(head.loss(head.layer(batch), target, epoch=epoch, sample_idx=rows) for head in heads).backward()
+            optimizer.step()
