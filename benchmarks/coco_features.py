@@ -52,6 +52,8 @@ SETTINGS = {
 # Rates that are compared: first these two, then the next ones on the side of the better, until that one is worse.
 RATES = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 FIRST_RATES = (3e-4, 1e-3)
+RECIPE = dict(epochs=6, batch_size=128)
+LONG_TAILED_RECIPE = dict(epochs=20, batch_size=32)
 SIDE_BY_SIDE = 8
 RETRIEVAL_ROWS = ('BCE', 'ASL', 'SPA', 'SPA + LPR')
 RETRIEVAL_QUERIES = 20_000
@@ -128,19 +130,19 @@ class Features:
         labels = torch.from_numpy(self.arrays[observed]).float()
         return Split(self.standardized(split, by), labels, self.arrays[full])
 
-    def setting(self, name: str) -> Setting:
-        """One of ``SETTINGS``."""
+    def setting(self, name: str, **recipe: float) -> Setting:
+        """One of ``SETTINGS``, with what differs from its recipe."""
         order = np.random.default_rng(0).permutation(len(self.arrays['train_features']))
         if name == 'lt':
             whole = self.split('long_tailed', 'long_tailed', 'long_tailed_labels', 'long_tailed_labels')
             others = order[~np.isin(self.arrays['train_ids'][order], self.arrays['long_tailed_ids'])]
             held_out = self.split('train', 'long_tailed', 'train_full', 'train_full').take(others[: len(order) // 5])
             test = self.split('test', 'long_tailed', 'test_labels', 'test_labels')
-            return Setting(name, whole, whole, held_out, test, Recipe(epochs=20, batch_size=32))
+            return Setting(name, whole, whole, held_out, test, Recipe(**{**LONG_TAILED_RECIPE, **recipe}))
         whole = self.split('train', 'train', f'train_{name}', 'train_full')
         held_out, tuning = np.split(order, [len(order) // 5])
         test = self.split('test', 'train', 'test_labels', 'test_labels')
-        return Setting(name, whole, whole.take(tuning), whole.take(held_out), test, Recipe(epochs=6, batch_size=128))
+        return Setting(name, whole, whole.take(tuning), whole.take(held_out), test, Recipe(**{**RECIPE, **recipe}))
 
 
 class Experiment:
@@ -251,6 +253,13 @@ def widened(rates: tuple[float, ...], best: float) -> tuple[float, ...]:
     return rates
 
 
+def add_recipe_options(parser: argparse.ArgumentParser) -> None:
+    """How labels start, and how fast they leave."""
+    defaults = Recipe._field_defaults
+    parser.add_argument('--start', type=float, default=defaults['start'], help='probability of all labels at the start')
+    parser.add_argument('--bias-factor', type=float, default=defaults['bias_factor'], help='of the rate of the biases')
+
+
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = list(loss_rows(TrainingFacts(1, 1, 1.0, 2), COCO))
@@ -259,6 +268,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument('--settings', nargs='+', choices=SETTINGS, default=list(SETTINGS), help='all by default')
     parser.add_argument('--losses', nargs='+', choices=names, default=names, metavar='LOSS', help='all by default')
     parser.add_argument('--seeds', type=int, default=3, help='trainings that are tested')
+    add_recipe_options(parser)
     parser.add_argument('--report', action='store_true', help='print the tables of what is done, and do nothing more')
     options = parser.parse_args(argv)
     torch.set_num_threads(1)
@@ -268,7 +278,7 @@ def main(argv: list[str] | None = None) -> None:
     if not options.report:
         features = Features(options.features)
         for name in options.settings:
-            setting = features.setting(name)
+            setting = features.setting(name, start=options.start, bias_factor=options.bias_factor)
             # Without a long tail sampling is by image, and BCE + RS would be BCE.
             configs = {
                 row: config

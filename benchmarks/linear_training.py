@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Adam, Optimizer
 
 from benchmarks.experiment_figures import Order
 from mmml_losses.losses import MultiLabelLoss
+
+FUSED_ADAM = partial(Adam, fused=True)
 
 
 class Recipe(NamedTuple):
@@ -68,7 +73,13 @@ def rate_at(progress: float, epochs: int) -> float:
 
 
 def train_together(
-    features: Tensor, labels: Tensor, heads: list[Head], recipe: Recipe, seed: int, class_aware: bool
+    features: Tensor,
+    labels: Tensor,
+    heads: list[Head],
+    recipe: Recipe,
+    seed: int,
+    class_aware: bool,
+    make_optimizer: Callable[[list[dict]], Optimizer] = FUSED_ADAM,
 ) -> None:
     """Train classifiers; each becomes what it would become alone.
 
@@ -79,8 +90,9 @@ def train_together(
         recipe: How long.
         seed: Of the order of the samples.
         class_aware: Whether samples are drawn by class.
+        make_optimizer: From groups of parameters. Their rates are set before each step.
     """
-    optimizer = torch.optim.Adam([group for head in heads for group in head.groups()], fused=True)
+    optimizer = make_optimizer([group for head in heads for group in head.groups()])
     order = Order(labels, class_aware, seed)
     steps = math.ceil(len(labels) / recipe.batch_size)
     for epoch in range(recipe.epochs):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import claims, coco_features, digit_scenes
+from benchmarks import claims, coco_features, digit_scenes, feature_variants
 from benchmarks.digit_training import moved
 from benchmarks.experiment_figures import Order, Spread
 from benchmarks.linear_training import Head, Recipe, rate_at, train_together
@@ -164,6 +164,33 @@ def test_rates_are_chosen_on_images_that_are_neither_trained_on_nor_tested(featu
 
         assert not rows(setting.held_out) & (rows(setting.tuning) | rows(setting.test))
         assert rows(setting.tuning) <= rows(setting.whole)
+
+
+def test_variants_are_judged_on_held_out_images(features_file, capsys):
+    options = [
+        str(features_file),
+        '--rates',
+        '0.001',
+        '0.01',
+        '--losses',
+        'BCE',
+        "{'type': 'LASDLoss', 'threshold': 0.3}",
+    ]
+    feature_variants.main([*options, '--setting', '40'])
+    printed = capsys.readouterr().out
+    assert printed.count('% right') == 2
+    feature_variants.main([*options, '--setting', 'lt', '--class-aware', '--optimizer', 'sgd', '--epochs', '2'])
+    assert capsys.readouterr().out.count('\n| BCE ') == 2
+    coco_features.main(
+        [str(features_file), '--out', str(features_file.parent / 'runs'), '--seeds', '1', '--losses', 'BCE']
+    )
+    held_out = json.loads((features_file.parent / 'runs' / '40' / 'bce' / 'rate_0.001.json').read_text())['figures']
+    assert f'| {held_out["mAP@class"]:.2f} |' in printed.replace('     ', ' ').replace('  ', ' ')
+
+
+def test_a_loss_that_is_neither_a_row_nor_a_config_is_refused(features_file):
+    with pytest.raises(SystemExit, match='NoLoss'):
+        feature_variants.main([str(features_file), '--losses', 'NoLoss'])
 
 
 def test_rates_are_compared_until_the_best_has_a_worse_one_on_both_sides():
