@@ -63,7 +63,7 @@ EPOCHS, LONG_TAILED_EPOCHS = 8, 20
 SPLC_VARIANTS = tuple((change, threshold) for change in (1, 4) for threshold in (0.6, 0.8, 0.9))
 
 
-# What was best of them by --splc.
+# Later and stricter than the paper. Set before --splc was run: its table may say otherwise.
 SPLC_FOR_DIGITS = dict(change_epoch=4, threshold=0.9)
 SPLC_AS_PUBLISHED = 'SPLC as published'
 
