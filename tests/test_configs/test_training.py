@@ -8,6 +8,8 @@ import torch
 from mmengine.config import Config
 from mmengine.runner import Runner
 
+from mmml_losses.compat import check_checkpoint
+
 from .conftest import CONFIGS, DATALOADERS, FOLDER
 
 DIGITS = [config.stem for config in CONFIGS if config.stem.endswith('_digits')]
@@ -71,7 +73,7 @@ def test_the_average_of_the_weights_is_what_is_evaluated_and_saved(two_iteration
     """The hooks of the Hill recipe, whose own configs are too large to run here."""
     hooks = Config.fromfile(FOLDER / 'hill_coco_40.py').custom_hooks
     runner = two_iterations('hill_digits', custom_hooks=hooks)
-    saved = torch.load(tmp_path / 'work_dir' / 'epoch_2.pth', weights_only=False)['state_dict']['head.fc.weight']
+    saved = check_checkpoint(tmp_path / 'work_dir' / 'epoch_2.pth')['state_dict']['head.fc.weight']
     (average,) = [hook.ema_model for hook in runner.hooks if hasattr(hook, 'ema_model')]
     assert torch.equal(saved, average.module.head.fc.weight)
     assert not torch.equal(saved, runner.model.head.fc.weight)
