@@ -69,6 +69,25 @@ def test_parts_of_a_sum_are_logged(two_iterations):
         assert runner.message_hub.get_scalar(f'train/{part}').current() >= 0
 
 
+@pytest.mark.parametrize(
+    ('key', 'mean'),
+    [
+        ('loss', True),
+        ('lpr', True),
+        ('train/lpr', True),
+        ('lr', False),
+        ('train/base_lr', False),
+        ('multi-label/ACE', False),
+        ('multi-label/phi/ACE', False),
+        ('val/multi-label/ACE', False),
+    ],
+)
+def test_parts_are_logged_as_means_like_their_sum_and_metrics_are_not(key, mean):
+    for config in (CONFIGS[0], FOLDER / 'hill_coco_40.py'):
+        pattern = Config.fromfile(config).log_processor.mean_pattern
+        assert (re.search(pattern, key) is not None) is mean
+
+
 def test_the_average_of_the_weights_is_what_is_evaluated_and_saved(two_iterations, tmp_path):
     """The hooks of the Hill recipe, whose own configs are too large to run here."""
     hooks = Config.fromfile(FOLDER / 'hill_coco_40.py').custom_hooks
