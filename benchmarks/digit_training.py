@@ -18,11 +18,13 @@ from torch.nn.functional import pad
 from benchmarks.experiment_figures import Order
 from benchmarks.linear_training import rate_at
 from mmml_losses.datasets import DigitScenes, LongTailed, MissingLabels, SinglePositive, read_label_changes
-from mmml_losses.losses import MultiLabelLoss
+from mmml_losses.losses import ConsistencyRegularizer, MultiLabelLoss
 
 CONFIG = Path(__file__).resolve().parents[1] / 'configs' / 'bce_digits.py'
 PADDING = 3
 """Pixels by which a scene moves at random in training; more would cut digits off."""
+VIEWS = 3
+"""How often a scene is seen in a step by a loss that compares views of it."""
 
 
 class Scenes(NamedTuple):
@@ -103,6 +105,7 @@ def train(
     optimizer = torch.optim.AdamW(groups, lr=settings.lr, weight_decay=settings.weight_decay)
     order = Order(scenes.observed, class_aware, seed)
     steps = math.ceil(len(scenes.observed) / batch_size)
+    views = VIEWS if any(isinstance(module, ConsistencyRegularizer) for module in loss.modules()) else 1
     network.train()
     for epoch in range(epochs):
         for step, rows in enumerate(order.batches(epoch, batch_size)):
@@ -110,8 +113,10 @@ def train(
             for group, peak in zip(optimizer.param_groups, peaks, strict=True):
                 group['lr'] = factor * peak
             optimizer.zero_grad()
-            logits = logits_of(network, config, moved(scenes.images[rows]))
-            loss(logits, scenes.observed[rows], epoch=epoch, sample_idx=rows).backward()
+            images = torch.cat([moved(scenes.images[rows]) for _ in range(views)])
+            logits, *others = logits_of(network, config, images).split(len(rows))
+            more = dict(views=others) if others else {}
+            loss(logits, scenes.observed[rows], epoch=epoch, sample_idx=rows, **more).backward()
             optimizer.step()
     return network.eval(), config
 

@@ -256,7 +256,7 @@ def test_the_digits_benchmark_trains_in_all_settings(tmp_path, capsys, monkeypat
     monkeypatch.setattr(digit_scenes, 'LONG_TAILED_EPOCHS', 1)
     monkeypatch.setattr(digit_scenes, 'SPLC_VARIANTS', ((1, 0.6),))
     options = ['--data', str(tmp_path / 'scenes'), '--out', str(tmp_path / 'runs'), '--seeds', '1']
-    digit_scenes.main([*options, '--losses', 'SPA', 'DR'])
+    digit_scenes.main([*options, '--losses', 'SPA', 'DR', 'LASD'])
     printed = capsys.readouterr().out
     for title in digit_scenes.SETTINGS.values():
         assert title in printed
