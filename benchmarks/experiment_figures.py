@@ -21,6 +21,8 @@ from mmml_losses.evaluation import (
 
 MEASURES = ('mAP@class', 'mAP@sample', 'ACE', 'MCE')
 GROUPS = ('head', 'medium', 'tail')
+LONG_TAILED = ('lt', 'lt-sgd')
+"""Names of the settings with a long tail; the second is by SGD."""
 MOST_CONDITIONS = 5
 FALL = f'fall from 1 to {MOST_CONDITIONS} conditions'
 

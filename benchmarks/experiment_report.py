@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from benchmarks.claims import print_claims
-from benchmarks.experiment_figures import GROUPS, MEASURES, MOST_CONDITIONS, Spread, conditions_name
+from benchmarks.experiment_figures import GROUPS, LONG_TAILED, MEASURES, MOST_CONDITIONS, Spread, conditions_name
 from benchmarks.loss_rows import RESAMPLED
 from benchmarks.run_store import RunStore
 from benchmarks.tables import print_table
@@ -17,7 +17,7 @@ class Report:
     Args:
         store: Where they are. A run holds its ``rate`` and, as ``readings``, figures by the name of a row: a training
             may be read through several links.
-        settings: Titles of the settings by name; ``'lt'`` is the long tail.
+        settings: Titles of the settings by name.
         rows: Names of the losses.
         seeds: How many there are.
     """
@@ -44,11 +44,11 @@ class Report:
         for setting in self.settings:
             self.print_setting(setting)
         self.print_retrieval()
-        print_claims(self.spread)
+        print_claims(self.spread, self.settings)
 
     def print_setting(self, setting: str) -> None:
         """Print a row for every loss that ran in a setting."""
-        is_long_tailed = setting == 'lt'
+        is_long_tailed = setting in LONG_TAILED
         columns = (*MEASURES, *(GROUPS if is_long_tailed else ()))
         rows = [
             (

@@ -2,7 +2,7 @@
 
     python benchmarks/feature_variants.py FEATURES.npz --setting full --rates 1e-3 \\
         --losses "{'type': 'SPALoss'}" "{'type': 'AsymmetricLoss', 'gamma_negative': 2}"
-    python benchmarks/feature_variants.py FEATURES.npz --setting lt --class-aware --optimizer sgd --rates 3e-3 3e-2 \\
+    python benchmarks/feature_variants.py FEATURES.npz --setting lt-sgd --class-aware --rates 3e-3 3e-2 \\
         --losses LSEP DR DB-Focal
 
 Losses are rows of benchmarks/coco_features.py or configs. Seed 0, trained and held out as that benchmark compares its
@@ -16,22 +16,18 @@ import argparse
 import ast
 import platform
 import sys
-from functools import partial
 from pathlib import Path
 
 import torch
-from torch.optim import SGD
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.coco_features import SETTINGS, Features, Setting, add_recipe_options
-from benchmarks.experiment_figures import GROUPS, MEASURES, measure
-from benchmarks.linear_training import FUSED_ADAM, Head, train_together
+from benchmarks.experiment_figures import GROUPS, LONG_TAILED, MEASURES, measure
+from benchmarks.linear_training import OPTIMIZERS, Head, train_together
 from benchmarks.loss_rows import COCO, build_loss, loss_rows
 from benchmarks.tables import print_table, versions
 from mmml_losses.evaluation import label_recovery
-
-OPTIMIZERS = dict(adam=FUSED_ADAM, sgd=partial(SGD, lr=0.1, momentum=0.9, weight_decay=1e-4))
 
 
 def read_loss(text: str, rows: dict[str, dict]) -> dict:
@@ -54,7 +50,7 @@ def judge(setting: Setting, head: Head) -> tuple[str, ...]:
     logits = head.layer(held_out.features)
     if not logits.isfinite().all():
         return ('diverged',)
-    is_long_tailed = setting.name == 'lt'
+    is_long_tailed = setting.name in LONG_TAILED
     frequencies = setting.whole.full.sum(axis=0) if is_long_tailed else None
     figures = measure(head.loss.logit_probabilities(logits), held_out.full, frequencies)
     cells = [f'{figures[name]:.2f}' for name in (*MEASURES, *(GROUPS if is_long_tailed else ()))]
@@ -73,7 +69,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument('--setting', choices=SETTINGS, default='full')
     parser.add_argument('--losses', nargs='+', required=True, metavar='LOSS', help='rows, or configs as dicts')
     parser.add_argument('--rates', nargs='+', type=float, default=[1e-3], metavar='RATE')
-    parser.add_argument('--optimizer', choices=OPTIMIZERS, default='adam')
+    parser.add_argument('--optimizer', choices=OPTIMIZERS, help='by default that of the setting')
     parser.add_argument('--class-aware', action='store_true', help='draw samples by class')
     parser.add_argument('--epochs', type=int, help='by default those of the benchmark')
     parser.add_argument('--batch-size', type=int, help='likewise')
@@ -82,7 +78,7 @@ def main(argv: list[str] | None = None) -> None:
     torch.set_num_threads(1)
     machine = platform.processor() or platform.machine()
     print(f'{versions("torch", "numpy", "mmengine")}; Python {platform.python_version()}, {machine}, one thread')
-    names = ('epochs', 'batch_size', 'start', 'bias_factor')
+    names = ('epochs', 'batch_size', 'start', 'bias_factor', 'optimizer')
     recipe = {name: value for name in names if (value := getattr(options, name)) is not None}
     setting = Features(options.features).setting(options.setting, **recipe)
     split = setting.tuning
@@ -95,16 +91,8 @@ def main(argv: list[str] | None = None) -> None:
         for config in configs
         for rate in options.rates
     ]
-    train_together(
-        split.features,
-        split.observed,
-        heads,
-        setting.recipe,
-        seed=0,
-        class_aware=options.class_aware,
-        make_optimizer=OPTIMIZERS[options.optimizer],
-    )
-    header = ('loss', 'rate', *MEASURES, *(GROUPS if options.setting == 'lt' else ()), 'believed')
+    train_together(split.features, split.observed, heads, setting.recipe, 0, options.class_aware)
+    header = ('loss', 'rate', *MEASURES, *(GROUPS if options.setting in LONG_TAILED else ()), 'believed')
     rows = [(text, f'{rate:g}', *judge(setting, head)) for (text, rate), head in zip(trained, heads, strict=True)]
     rows = [row + ('',) * (len(header) - len(row)) for row in rows]
     print_table(f'{SETTINGS[options.setting]}, held-out images', header, rows)

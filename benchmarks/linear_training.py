@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
+from torch.optim import SGD, Adam, Optimizer
 
 from benchmarks.experiment_figures import Order
 from mmml_losses.losses import MultiLabelLoss
 
-FUSED_ADAM = partial(Adam, fused=True)
+OPTIMIZERS: dict[str, Callable[..., Optimizer]] = dict(
+    adam=partial(Adam, fused=True), sgd=partial(SGD, lr=0.1, momentum=0.9, weight_decay=1e-4)
+)
 
 
 class Recipe(NamedTuple):
@@ -26,12 +28,14 @@ class Recipe(NamedTuple):
         start: The probability that every label starts at: labels are rare. For the sigmoid it is a bias of -2.
         bias_factor: Of the rate of the biases. At the rate of the weights they would not get far from the start in so
             short a training, and the calibration would be that of the start.
+        optimizer: One of ``OPTIMIZERS``.
     """
 
     epochs: int
     batch_size: int
     start: float = 0.12
     bias_factor: float = 10.0
+    optimizer: str = 'adam'
 
 
 class Head:
@@ -79,7 +83,6 @@ def train_together(
     recipe: Recipe,
     seed: int,
     class_aware: bool,
-    make_optimizer: Callable[[list[dict]], Optimizer] = FUSED_ADAM,
 ) -> None:
     """Train classifiers; each becomes what it would become alone.
 
@@ -87,12 +90,11 @@ def train_together(
         features: (M, D).
         labels: (M, C), of which sample i is row i.
         heads: The classifiers.
-        recipe: How long.
+        recipe: How long, and by which optimiser. Rates are set before each step.
         seed: Of the order of the samples.
         class_aware: Whether samples are drawn by class.
-        make_optimizer: From groups of parameters. Their rates are set before each step.
     """
-    optimizer = make_optimizer([group for head in heads for group in head.groups()])
+    optimizer = OPTIMIZERS[recipe.optimizer]([group for head in heads for group in head.groups()])
     order = Order(labels, class_aware, seed)
     steps = math.ceil(len(labels) / recipe.batch_size)
     for epoch in range(recipe.epochs):
