@@ -18,7 +18,8 @@ from torch.nn.functional import pad
 from benchmarks.experiment_figures import Order
 from benchmarks.linear_training import rate_at
 from mmml_losses.datasets import DigitScenes, LongTailed, MissingLabels, SinglePositive, read_label_changes
-from mmml_losses.losses import ConsistencyRegularizer, MultiLabelLoss
+from mmml_losses.evaluation.files import replacing
+from mmml_losses.losses import BCELoss, ConsistencyRegularizer, MultiLabelLoss
 
 CONFIG = Path(__file__).resolve().parents[1] / 'configs' / 'bce_digits.py'
 PADDING = 3
@@ -47,14 +48,14 @@ def read_scenes(dataset: BaseDataset) -> Scenes:
     return Scenes(torch.from_numpy(images), torch.from_numpy(labels.observed).float(), labels.true)
 
 
-def read_setting(name: str, data_root: Path, train_scenes: int) -> Scenes:
+def read_setting(name: str, data_root: Path, train_scenes: range) -> Scenes:
     """The training scenes of a setting.
 
     Args:
         name: ``'full'``, ``'40'`` (each label is left with probability 0.4: scenes have few digits, and the paper's
             rule, which leaves one, would be the next setting), ``'single'`` or ``'lt'``.
         data_root: Where the scenes are, or will be.
-        train_scenes: How many there are at most; the long tail is drawn from all.
+        train_scenes: Which of the training scenes; the long tail is drawn from all.
     """
     scenes = DigitScenes('train', data_root=str(data_root))
     if name == 'lt':
@@ -64,15 +65,17 @@ def read_setting(name: str, data_root: Path, train_scenes: int) -> Scenes:
         '40': lambda: MissingLabels(scenes, missing_ratio=0.6, rule='bernoulli'),
         'single': lambda: SinglePositive(scenes),
     }
-    return read_scenes(wrappers[name]()).take(np.arange(train_scenes))
+    return read_scenes(wrappers[name]()).take(np.array(train_scenes))
 
 
-def build_network(seed: int) -> tuple[nn.Module, Config]:
-    """The network of the digits configs with its first weights, and the config."""
+def build_network(seed: int, backbone: dict[str, Tensor] | None = None) -> tuple[nn.Module, Config]:
+    """The network of the digits configs, with random first weights or those of a trained backbone, and the config."""
     config = Config.fromfile(CONFIG)
     torch.manual_seed(seed)
     network = MODELS.build(config.model)
     network.init_weights()
+    if backbone is not None:
+        network.backbone.load_state_dict(backbone)
     return network.to(memory_format=torch.channels_last), config
 
 
@@ -94,11 +97,41 @@ def moved(images: Tensor) -> Tensor:
     return padded[torch.arange(len(images))[:, None, None], rows[:, :, None], columns[:, None, :]]
 
 
+def pretrained_backbone(file: Path, scenes: Scenes, epochs: int, batch_size: int) -> dict[str, Tensor]:
+    """The weights of a file, which is made if it is not there: of a backbone that knows strokes and none of the digits.
+
+    It is trained with BCE on scenes seen transposed, in which no digit stands as it does in the experiments.
+    """
+    if not file.exists():
+        transposed = scenes._replace(images=scenes.images.transpose(1, 2).contiguous())
+        network, _ = train(transposed, BCELoss(check_inputs=False), epochs, batch_size, seed=0)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as temporary:
+            torch.save(network.backbone.state_dict(), temporary)
+    return torch.load(file, weights_only=True)
+
+
 def train(
-    scenes: Scenes, loss: MultiLabelLoss, epochs: int, batch_size: int, seed: int, class_aware: bool
+    scenes: Scenes,
+    loss: MultiLabelLoss,
+    epochs: int,
+    batch_size: int,
+    seed: int,
+    class_aware: bool = False,
+    backbone: dict[str, Tensor] | None = None,
 ) -> tuple[nn.Module, Config]:
-    """The network after a training, and its config, which gives the optimiser and its rate."""
-    network, config = build_network(seed)
+    """The network after a training, and its config, which gives the optimiser and its rate.
+
+    Args:
+        scenes: To train on.
+        loss: Trains it.
+        epochs: How often the scenes come.
+        batch_size: Of each step.
+        seed: Of the first weights, and of the order.
+        class_aware: Whether scenes are drawn by class.
+        backbone: The first weights of the backbone; random ones by default.
+    """
+    network, config = build_network(seed, backbone)
     settings = config.optim_wrapper.optimizer
     groups = [dict(params=list(network.parameters())), dict(params=list(loss.parameters()), weight_decay=0.0)]
     peaks = [settings.lr, 10 * settings.lr]
