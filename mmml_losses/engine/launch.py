@@ -22,7 +22,7 @@ from ..losses.provenance import warn_of_other_loss
 from ..registry import UnknownNameError
 from .data_check import DATALOADERS
 from .errors import UsageError
-from .loss_swap import check_loss, find_loss, replace_loss
+from .loss_swap import check_loss, find_loss, swap_loss
 
 
 def exit_clearly(main: Callable[[], None]) -> None:
@@ -80,7 +80,7 @@ def read_config(args: argparse.Namespace, losses_folder: Path) -> Config:
         raise UsageError(f'config {args.config} does not exist')
     cfg = Config.fromfile(args.config)
     if args.loss is not None:  # before the options, which may be for the new loss
-        replace_loss(cfg, find_loss(args.loss, losses_folder))
+        swap_loss(cfg, find_loss(args.loss, losses_folder))
     cfg.merge_from_dict(args.cfg_options or {})
     return cfg
 

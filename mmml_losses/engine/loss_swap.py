@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import logging
 from pathlib import Path
 
 from mmengine.config import Config, ConfigDict
+from mmengine.logging import print_log
 
 from ..losses import MultiLabelLoss
 from ..registry import LOSSES, SCOPE
@@ -48,27 +50,54 @@ def _read_loss(file: Path) -> dict:
     return loss
 
 
+def swap_loss(cfg: Config, loss: dict) -> None:
+    """Put a loss in the place of the config's classification loss, reduced as that one was.
+
+    The learning rate of a recipe goes with the size of its loss, which ``reduction`` decides. So where the config sets
+    it, and the new loss does not, it stays. Two kinds of losses are left as they are, with a warning: the parts of a
+    sum, whose proportion it would change, and losses of other projects, to which our heads pass a divisor.
+    """
+    holder, key = _find_place(cfg)
+    reduction = _reduction_of(holder.get(key))
+    if reduction is not None and _reduction_of(loss) is None:
+        if _is_ours(loss) and 'losses' not in loss:
+            loss = dict(loss, reduction=reduction)
+            _log(f"{loss['type']} is reduced as the loss of the config is, reduction='{reduction}'")
+        else:
+            _log(
+                f"the loss of the config has reduction='{reduction}', but {loss.get('type')} keeps its own: the "
+                'learning rate of the config may not suit it',
+                logging.WARNING,
+            )
+    replace_loss(cfg, loss)
+
+
 def replace_loss(cfg: Config, loss: dict) -> None:
     """Put a loss in the place of the config's classification loss."""
-    for *path, key in LOSS_PATHS:
-        holder = _holder_of(cfg, path)
-        if holder is not None:
-            holder[key] = ConfigDict(loss)
-            return
-    places = ', '.join('.'.join(('model', *path)) for path in LOSS_PATHS)
-    raise UsageError(f'--loss found no classification loss in the config; it looks for {places}')
+    holder, key = _find_place(cfg)
+    holder[key] = ConfigDict(loss)
 
 
 def check_loss(cfg: Config) -> None:
     """Build the config's classification loss, if it is one of ours, so that a mistake in it shows before all else."""
     for *path, key in LOSS_PATHS:
         loss = (_holder_of(cfg, path) or {}).get(key)
-        if isinstance(loss, dict) and str(loss.get('type')).startswith(f'{SCOPE}.'):
+        if isinstance(loss, dict) and _is_ours(loss):
             try:
                 LOSSES.build(copy.deepcopy(loss))
             except (TypeError, ValueError) as error:
                 place = '.'.join(('model', *path, key))
                 raise UsageError(f'{place} of the config, {loss["type"]}, cannot be built: {error}') from None
+
+
+def _find_place(cfg: Config) -> tuple[dict, str]:
+    """The part of the model that has the classification loss, and its name there."""
+    for *path, key in LOSS_PATHS:
+        holder = _holder_of(cfg, path)
+        if holder is not None:
+            return holder, key
+    places = ', '.join('.'.join(('model', *path)) for path in LOSS_PATHS)
+    raise UsageError(f'--loss found no classification loss in the config; it looks for {places}')
 
 
 def _holder_of(cfg: Config, path: list[str]) -> dict | None:
@@ -77,3 +106,22 @@ def _holder_of(cfg: Config, path: list[str]) -> dict | None:
     for name in path:
         holder = holder.get(name) if isinstance(holder, dict) else None
     return holder if isinstance(holder, dict) else None
+
+
+def _is_ours(loss: dict) -> bool:
+    return str(loss.get('type')).startswith(f'{SCOPE}.')
+
+
+def _reduction_of(loss: dict | None) -> str | None:
+    """What a loss, or every part of a sum, sets as its reduction; None where nothing is set, or the parts differ."""
+    if not isinstance(loss, dict):
+        return None
+    parts = loss.get('losses')
+    if not isinstance(parts, dict):
+        return loss.get('reduction')
+    found = {_reduction_of(part) for part in parts.values()}
+    return found.pop() if len(found) == 1 else None
+
+
+def _log(message: str, level: int = logging.INFO) -> None:
+    print_log(f'--loss: {message}', logger='current', level=level)

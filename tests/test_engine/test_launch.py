@@ -3,6 +3,7 @@
 import argparse
 import functools
 import http.server
+import logging
 import threading
 
 import pytest
@@ -11,10 +12,10 @@ from mmengine.config import Config, ConfigDict
 
 from mmml_losses.compat import CheckpointError
 from mmml_losses.datasets import MissingDataError
-from mmml_losses.engine import launch
+from mmml_losses.engine import launch, loss_swap
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.loss_swap import check_loss, find_loss, replace_loss
+from mmml_losses.engine.loss_swap import check_loss, find_loss, replace_loss, swap_loss
 
 
 @pytest.fixture
@@ -73,6 +74,53 @@ def test_the_loss_is_replaced_whole(model, read):
     cfg = Config(dict(model=model))
     replace_loss(cfg, dict(type='mmml_losses.SPALoss'))
     assert read(cfg.model) == dict(type='mmml_losses.SPALoss')
+
+
+def swapped(old: dict, new: dict) -> dict:
+    cfg = Config(dict(model=dict(head=dict(type='H', loss=old))))
+    swap_loss(cfg, new)
+    return cfg.model.head.loss
+
+
+@pytest.mark.parametrize(
+    'old',
+    [
+        dict(type='Old', reduction='sum'),
+        dict(type='Sum', losses=dict(a=dict(type='A', reduction='sum'), b=dict(type='B', reduction='sum'))),
+    ],
+)
+def test_a_swapped_loss_is_reduced_as_the_one_of_the_recipe(old):
+    assert swapped(old, dict(type='mmml_losses.SPALoss')) == dict(type='mmml_losses.SPALoss', reduction='sum')
+
+
+def test_a_recipe_that_sets_no_reduction_changes_nothing_in_a_swapped_loss():
+    assert swapped(dict(type='Old'), dict(type='mmml_losses.SPALoss')) == dict(type='mmml_losses.SPALoss')
+
+
+@pytest.mark.parametrize(
+    'new',
+    [
+        dict(type='mmml_losses.BCELoss', reduction='mean'),
+        dict(type='mmml_losses.SumLoss', losses=dict(a=dict(type='mmml_losses.BCELoss'))),
+        dict(type='mmpretrain.AsymmetricLoss'),
+    ],
+)
+def test_a_reduction_that_is_given_or_would_do_harm_stays(new):
+    assert swapped(dict(type='Old', reduction='sum'), new) == new
+
+
+def test_what_happens_to_the_reduction_is_logged(monkeypatch):
+    lines = []
+    monkeypatch.setattr(loss_swap, 'print_log', lambda message, logger, level: lines.append((level, message)))
+    sums = dict(type='Old', reduction='sum')
+    swapped(sums, dict(type='mmml_losses.SPALoss'))
+    swapped(sums, dict(type='mmpretrain.AsymmetricLoss'))
+    swapped(dict(type='Old'), dict(type='mmml_losses.SPALoss'))
+    kept, left = lines
+    assert kept[0] == logging.INFO
+    assert "SPALoss is reduced as the loss of the config is, reduction='sum'" in kept[1]
+    assert left[0] == logging.WARNING
+    assert 'AsymmetricLoss keeps its own' in left[1]
 
 
 def test_a_model_without_a_classification_loss_is_refused():
