@@ -25,7 +25,8 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
-    """Change a config as the flags of :func:`add_training_arguments` and ``--amp`` say."""
+    """Change a config as the flags of :func:`add_training_arguments` and ``--amp`` say, and check its schedule."""
+    check_schedule(cfg)
     if args.no_validate:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.amp:
@@ -41,6 +42,19 @@ def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
         for name in DATALOADERS:
             if cfg.get(name) is not None:
                 cfg[name].persistent_workers = False
+
+
+def check_schedule(cfg: Config) -> None:
+    """Refuse a training that ends before a part of its schedule begins: MMEngine cannot build such a part."""
+    schedulers = cfg.get('param_scheduler') or []
+    for scheduler in [schedulers] if isinstance(schedulers, dict) else schedulers:
+        name = 'max_epochs' if scheduler.get('by_epoch', True) else 'max_iters'
+        length, begin = (cfg.get('train_cfg') or {}).get(name), scheduler.get('begin', 0)
+        if length is not None and 'end' not in scheduler and begin >= length:
+            raise UsageError(
+                f'train_cfg.{name} must be more than {begin}, where the {scheduler.get("type")} of param_scheduler '
+                f'begins, got {length}'
+            )
 
 
 def train(cfg: Config) -> Runner:

@@ -131,6 +131,9 @@ def test_bad_calls_are_one_sentence_each(trained, tmp_path):
     assert "did you mean 'SPALoss'" in fail('train.py', CONFIG, '--loss', 'SPALos')
     misspelt = ('--work-dir', tmp_path, '--cfg-options', 'model.head.loss.losses.spa.type=mmml_losses.SPALos')
     assert "did you mean 'SPALoss'" in fail('train.py', CONFIG, *misspelt)
+    short = fail('train.py', CONFIG, '--work-dir', tmp_path / 'short', '--cfg-options', 'train_cfg.max_epochs=1')
+    assert 'train_cfg.max_epochs must be more than 1, where the CosineAnnealingLR of param_scheduler begins' in short
+    assert not (tmp_path / 'short').exists()
     assert 'checkpoint nothing.pth does not exist' in fail('test.py', CONFIG, 'nothing.pth')
     assert 'nothing.pth does not exist' in fail('train.py', CONFIG, '--resume', 'nothing.pth')
     if not torch.cuda.is_available():
