@@ -25,8 +25,9 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
-    """Change a config as the flags of :func:`add_training_arguments` and ``--amp`` say, and check its schedule."""
+    """Change a config as the flags of :func:`add_training_arguments` and ``--amp`` say, and check what it learns by."""
     check_schedule(cfg)
+    check_weight_decay(cfg)
     if args.no_validate:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.amp:
@@ -55,6 +56,21 @@ def check_schedule(cfg: Config) -> None:
                 f'train_cfg.{name} must be more than {begin}, where the {scheduler.get("type")} of param_scheduler '
                 f'begins, got {length}'
             )
+
+
+def check_weight_decay(cfg: Config) -> None:
+    """Refuse factors of a weight decay that is not given: MMEngine does, without a name of either."""
+    settings = cfg.get('optim_wrapper') or {}
+    factors = settings.get('paramwise_cfg') or {}
+    keys = factors.get('custom_keys') or {}
+    named = [name for name in factors if name.endswith('decay_mult')]
+    named += [f'custom_keys.{key}.decay_mult' for key, values in keys.items() if 'decay_mult' in values]
+    optimizer = settings.get('optimizer')
+    if named and isinstance(optimizer, dict) and optimizer.get('weight_decay') is None:
+        raise UsageError(
+            f'optim_wrapper.optimizer.weight_decay must be given, 0 for none, because optim_wrapper.paramwise_cfg.'
+            f'{named[0]} is a factor of it, got none for {optimizer.get("type")}'
+        )
 
 
 def train(cfg: Config) -> Runner:

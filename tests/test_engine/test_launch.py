@@ -155,6 +155,12 @@ def test_a_dataset_that_cannot_be_built_is_one_sentence(tmp_path):
         require_data(Config(dict(train_dataloader=dict(dataset=scenes))), 'x.py')
 
 
+def test_a_wrapper_that_cannot_be_built_is_one_sentence(tmp_path):
+    single = dict(type='mmml_losses.SinglePositive', num_train=5, dataset=dict(type='mmml_losses.DigitScenes'))
+    with pytest.raises(UsageError, match="a SinglePositive that cannot be built: .*argument 'num_train'"):
+        require_data(Config(dict(train_dataloader=dict(dataset=single))), 'x.py')
+
+
 def test_complete_data_passes(tmp_path):
     (tmp_path / 'img').mkdir()
     (tmp_path / 'img' / '1.png').touch()

@@ -4,7 +4,7 @@ import pytest
 from mmengine.config import Config
 
 from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.training import check_schedule
+from mmml_losses.engine.training import check_schedule, check_weight_decay
 
 
 def schedule(length: dict, *schedulers: dict) -> Config:
@@ -36,3 +36,22 @@ def test_a_training_that_ends_before_its_schedule_begins_is_refused(cfg, message
 )
 def test_any_other_schedule_passes(cfg):
     check_schedule(cfg)
+
+
+def learning(factors: dict, **optimizer) -> Config:
+    return Config(dict(optim_wrapper=dict(optimizer=dict(type='SGD', **optimizer), paramwise_cfg=factors)))
+
+
+@pytest.mark.parametrize(
+    'factors', [dict(custom_keys=dict(label_estimator=dict(lr_mult=10, decay_mult=0))), dict(norm_decay_mult=0.0)]
+)
+def test_factors_of_a_weight_decay_that_is_not_given_are_refused(factors):
+    with pytest.raises(UsageError, match=r'optimizer\.weight_decay must be given, 0 for none, .*decay_mult is a factor'):
+        check_weight_decay(learning(factors))
+    check_weight_decay(learning(factors, weight_decay=0))
+
+
+def test_no_weight_decay_is_needed_where_nothing_multiplies_it():
+    check_weight_decay(learning(dict(custom_keys=dict(label_estimator=dict(lr_mult=10)))))
+    check_weight_decay(Config(dict(optim_wrapper=dict(optimizer=dict(type='SGD')))))
+    check_weight_decay(Config(dict()))
