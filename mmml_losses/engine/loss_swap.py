@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import logging
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.logging import print_log
 
 from ..losses import MultiLabelLoss
-from ..registry import LOSSES, SCOPE
+from ..registry import LOSSES, SCOPE, UnknownNameError
 from .errors import UsageError
 
 # Where the heads of MMPretrain, dense detectors and two-stage detectors keep their classification loss.
@@ -33,14 +34,23 @@ def find_loss(name_or_file: str, losses_folder: Path) -> dict:
     name = name_or_file.removeprefix(f'{SCOPE}.')
     if '.' in name:
         return dict(type=name)
-    known = ', '.join(sorted(file.stem for file in losses_folder.glob('*.py')))
+    short_names = sorted(file.stem for file in losses_folder.glob('*.py'))
     try:
         kind = LOSSES.get(name)
-    except KeyError as error:
-        raise UsageError(f'--loss: {error.args[0]} (short names: {known})') from None
+    except UnknownNameError:
+        near = ' or '.join(f"'{match}'" for match in _names_near(name, short_names))
+        hint = f'did you mean {near}? ' if near else ''
+        raise UsageError(f"--loss: '{name}' is not a loss: {hint}(short names: {', '.join(short_names)})") from None
     if not issubclass(kind, MultiLabelLoss):
-        raise UsageError(f'--loss: {name} is not a loss (short names: {known})')
+        raise UsageError(f'--loss: {name} is not a loss (short names: {", ".join(short_names)})')
     return dict(type=f'{SCOPE}.{name}')
+
+
+def _names_near(name: str, short_names: list[str]) -> list[str]:
+    """The short and the registered names of losses that a misspelt one comes near."""
+    registered = [known for known, kind in LOSSES.module_dict.items() if issubclass(kind, MultiLabelLoss)]
+    by_lower_name = {known.lower(): known for known in (*registered, *short_names)}
+    return [by_lower_name[match] for match in difflib.get_close_matches(name.lower(), by_lower_name, n=3, cutoff=0.5)]
 
 
 def _read_loss(file: Path) -> dict:

@@ -16,6 +16,7 @@ from mmml_losses.engine import launch, loss_swap
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
 from mmml_losses.engine.loss_swap import check_loss, find_loss, replace_loss, swap_loss
+from mmml_losses.models.word_vectors import load_word_vectors
 
 
 @pytest.fixture
@@ -37,6 +38,26 @@ def test_losses_are_found_by_short_name_file_and_registered_name(losses_folder, 
 def test_an_unknown_loss_is_answered_with_near_names(losses_folder):
     with pytest.raises(UsageError, match=r"--loss: 'SPALos' .*'SPALoss'.*short names: sharp"):
         find_loss('SPALos', losses_folder)
+
+
+def test_a_misspelt_short_name_is_answered_with_losses_alone(losses_folder):
+    with pytest.raises(UsageError, match=r"'shrap' is not a loss: did you mean 'sharp'\? \(short names: sharp\)"):
+        find_loss('shrap', losses_folder)
+    with pytest.raises(UsageError, match="did you mean 'HillLoss'") as caught:  # and not PhiLink, which is as near
+        find_loss('hil', losses_folder)
+    assert 'Link' not in str(caught.value)
+
+
+def test_what_the_package_refuses_ends_a_tool_with_one_sentence():
+    with pytest.raises(SystemExit) as stopped:
+        launch.exit_clearly(lambda: load_word_vectors('nothing.txt', 3))
+    assert stopped.value.code == "word_vectors must be a file, got 'nothing.txt', which does not exist"
+
+
+@pytest.mark.parametrize('fault', [lambda: int('x'), lambda: load_word_vectors(3, 3)])
+def test_a_fault_keeps_its_traceback(fault):
+    with pytest.raises((TypeError, ValueError)):
+        launch.exit_clearly(fault)
 
 
 def test_a_loss_file_without_a_loss_is_refused(tmp_path):
@@ -157,7 +178,7 @@ def test_a_dataset_that_cannot_be_built_is_one_sentence(tmp_path):
 
 def test_a_wrapper_that_cannot_be_built_is_one_sentence(tmp_path):
     single = dict(type='mmml_losses.SinglePositive', num_train=5, dataset=dict(type='mmml_losses.DigitScenes'))
-    with pytest.raises(UsageError, match="a SinglePositive that cannot be built: .*argument 'num_train'"):
+    with pytest.raises(UsageError, match=r"a SinglePositive that cannot be built: .*argument 'num_train'"):
         require_data(Config(dict(train_dataloader=dict(dataset=single))), 'x.py')
 
 

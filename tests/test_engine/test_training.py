@@ -14,9 +14,15 @@ def schedule(length: dict, *schedulers: dict) -> Config:
 @pytest.mark.parametrize(
     ('cfg', 'message'),
     [
-        (schedule(dict(max_epochs=1), dict(type='A', end=1), dict(type='B', begin=1)), 'max_epochs must be more than 1'),
+        (
+            schedule(dict(max_epochs=1), dict(type='A', end=1), dict(type='B', begin=1)),
+            'max_epochs must be more than 1',
+        ),
         (schedule(dict(max_iters=400), dict(type='B', begin=500, by_epoch=False)), 'max_iters must be more than 500'),
-        (Config(dict(train_cfg=dict(max_epochs=2), param_scheduler=dict(type='B', begin=3))), 'the B of param_scheduler'),
+        (
+            Config(dict(train_cfg=dict(max_epochs=2), param_scheduler=dict(type='B', begin=3))),
+            'the B of param_scheduler',
+        ),
     ],
 )
 def test_a_training_that_ends_before_its_schedule_begins_is_refused(cfg, message):
@@ -46,7 +52,9 @@ def learning(factors: dict, **optimizer) -> Config:
     'factors', [dict(custom_keys=dict(label_estimator=dict(lr_mult=10, decay_mult=0))), dict(norm_decay_mult=0.0)]
 )
 def test_factors_of_a_weight_decay_that_is_not_given_are_refused(factors):
-    with pytest.raises(UsageError, match=r'optimizer\.weight_decay must be given, 0 for none, .*decay_mult is a factor'):
+    with pytest.raises(
+        UsageError, match=r'optimizer\.weight_decay must be given, 0 for none, .*decay_mult is a factor'
+    ):
         check_weight_decay(learning(factors))
     check_weight_decay(learning(factors, weight_decay=0))
 
