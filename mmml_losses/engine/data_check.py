@@ -44,9 +44,13 @@ def unloaded_datasets(cfg: Config) -> Iterator[tuple[dict, BaseDataset]]:
             for settings in _dicts_with_type((cfg.get(name) or {}).get('dataset')):
                 kind = settings['type']
                 kind = DATASETS.get(kind) if isinstance(kind, str) else kind
-                if hasattr(kind, 'missing_files'):
+                can_tell = hasattr(kind, 'missing_files')
+                wraps = isinstance(kind, type) and issubclass(kind, LabelWrapper)
+                if can_tell or wraps:
                     arguments = {key: value for key, value in settings.items() if key != 'type'}
-                    yield settings, _unloaded(kind, arguments)
+                    dataset = _unloaded(kind, arguments)  # of every wrapper, to see whether it can be built
+                    if can_tell:
+                        yield settings, dataset
 
 
 def _unloaded(kind: type, arguments: dict):

@@ -10,6 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
+import cv2
 import numpy as np
 import torch
 from mmengine.config import Config, ConfigDict
@@ -111,6 +112,25 @@ def extract_split(model: nn.Module, split: Split, parts: FeatureParts, say: Call
         bar.file.write('\n')
 
 
+class _NamedFailures(torch.utils.data.Dataset):
+    """A dataset that names the image that cannot be loaded: MMCV and OpenCV do not always."""
+
+    def __init__(self, dataset: BaseDataset):
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, position: int) -> dict:
+        try:
+            return self.dataset[position]
+        # What MMCV has for a file that is no image, OpenCV for an empty one, and the system or Pillow for others.
+        except (AssertionError, cv2.error, OSError) as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[-1]
+            name = self.dataset.get_data_info(position).get('img_path', f'number {position}')
+            raise OSError(f'{name} cannot be loaded: {reason}') from None
+
+
 @torch.inference_mode()
 def _feature_batches(model: nn.Module, split: Split, start: int) -> Iterator[np.ndarray]:
     positions = range(start, len(split.dataset))
@@ -118,7 +138,7 @@ def _feature_batches(model: nn.Module, split: Split, start: int) -> Iterator[np.
         return
     loader = {key: value for key, value in split.loader.items() if key not in ('dataset', 'sampler')}
     with DefaultScope.overwrite_default_scope(split.scope):
-        batches = Runner.build_dataloader(dict(loader, dataset=split.dataset, sampler=positions))
+        batches = Runner.build_dataloader(dict(loader, dataset=_NamedFailures(split.dataset), sampler=positions))
     for batch in batches:
         features = pooled_features(model, model.data_preprocessor(batch, False)['inputs'])
         yield features.float().cpu().numpy()

@@ -39,7 +39,8 @@ class LabelRecoveryHook(Hook):
     as ``label_recovery/precision``, ``recall``, ``PPV`` and ``NPV`` (see :class:`mmml_losses.evaluation.LabelRecovery`)
     and the counts ``num_hidden``, ``num_corrected``, ``num_recovered`` and ``num_rejected``, with the number of the
     epoch as the step, from 1. What has nothing to count is left out. The processes of a distributed training are
-    counted together, and so are several losses that correct.
+    counted together. Of several losses that correct, as the experts of ``ExpertsHead`` have them, the percentages are
+    of all corrections together and the counts are means over the losses, so that a label counts once.
 
     What counts as corrected:
 
@@ -55,10 +56,11 @@ class LabelRecoveryHook(Hook):
 
     Args:
         threshold: Judges, in place of what the loss corrects, the given negatives that the model finds more probable
-            than this, with any loss: the curves without correction in Figure 7 of the Hill and SPLC paper.
+            than this, with any loss: the curves without correction in Figure 7 of the Hill and SPLC paper. For a head
+            of one classifier.
 
     Attributes:
-        recovery: The counts of the last epoch; None before.
+        recovery: The counts of the last epoch, added up over the losses; None before.
     """
 
     def __init__(self, threshold: float | None = None):
@@ -107,8 +109,9 @@ class LabelRecoveryHook(Hook):
             self.recovery = LabelRecovery.from_counts(counts.numpy())
         else:
             self.recovery = self._labels.recovery_of_pseudo_labels()
-        self._log(f'epoch {runner.epoch + 1}: {describe_recovery(self.recovery)}')
-        runner.visualizer.add_scalars(scalars_of(self.recovery), step=runner.epoch + 1)
+        num_losses = max(len(self._corrections), 1)
+        self._log(f'epoch {runner.epoch + 1}: {describe_recovery(self.recovery, num_losses)}')
+        runner.visualizer.add_scalars(scalars_of(self.recovery, num_losses), step=runner.epoch + 1)
 
     @torch.no_grad()
     def _watch(self, correction: Correction, loss: MultiLabelLoss, args: tuple, kwargs: dict, output: object) -> None:
@@ -214,10 +217,16 @@ def find_corrections(model: nn.Module, threshold: float | None = None) -> dict[M
         threshold: Takes the probabilities above it for corrections of any loss.
     """
     if threshold is not None:
+        outermost = list(_outermost_losses(model))
+        if len(outermost) > 1:
+            raise ValueError(
+                f'threshold must be None for a model of {len(outermost)} losses, such as the experts of ExpertsHead, '
+                f'got {threshold}: none of them is called with what the model predicts'
+            )
         # Heads ask a sum for its parts, so that the first part is called, and not the sum.
         return {
             next(part for part in losses_of(loss) if not isinstance(part, SumLoss)): partial(_probable, loss, threshold)
-            for loss in _outermost_losses(model)
+            for loss in outermost
         }
     corrections: dict[MultiLabelLoss, Correction] = {}
     for loss in losses_of(model):
@@ -230,22 +239,25 @@ def find_corrections(model: nn.Module, threshold: float | None = None) -> dict[M
     return corrections
 
 
-def describe_recovery(recovery: LabelRecovery) -> str:
-    """What was recovered, in one sentence."""
+def describe_recovery(recovery: LabelRecovery, num_losses: int = 1) -> str:
+    """What was recovered, in one sentence; of several losses on average."""
     shares = ', '.join(f'{name} {value:.2f}' for name, value in _percentages(recovery).items())
+    hidden, corrected, recovered, rejected, unknown = (
+        f'{getattr(recovery, name) / num_losses:,.0f}' for name in (*COUNTS, 'num_unknown')
+    )
     return (
-        f'{recovery.num_recovered:,} of {recovery.num_hidden:,} hidden positives are among the '
-        f'{recovery.num_corrected:,} corrected labels'
-        + (f', {recovery.num_rejected:,} labels are left open' if recovery.num_rejected else '')
-        + (f', {recovery.num_unknown:,} labels have no known truth' if recovery.num_unknown else '')
+        (f'on average of {num_losses} losses ' if num_losses > 1 else '')
+        + f'{recovered} of {hidden} hidden positives are among the {corrected} corrected labels'
+        + (f', {rejected} labels are left open' if recovery.num_rejected else '')
+        + (f', {unknown} labels have no known truth' if recovery.num_unknown else '')
         + (f' ({shares})' if shares else '')
     )
 
 
-def scalars_of(recovery: LabelRecovery) -> dict[str, float]:
-    """What goes to the visualizer, by name."""
+def scalars_of(recovery: LabelRecovery, num_losses: int = 1) -> dict[str, float]:
+    """What goes to the visualizer, by name; counts of several losses on average."""
     values = _percentages(recovery)
-    values |= {name: getattr(recovery, name) for name in COUNTS}
+    values |= {name: getattr(recovery, name) / num_losses for name in COUNTS}
     return {f'label_recovery/{name}': value for name, value in values.items()}
 
 

@@ -6,6 +6,7 @@ import argparse
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlparse
@@ -22,7 +23,9 @@ from ..losses.provenance import warn_of_other_loss
 from ..registry import UnknownNameError
 from .data_check import DATALOADERS
 from .errors import UsageError
-from .loss_swap import check_loss, find_loss, replace_loss
+from .loss_swap import check_loss, find_loss, swap_loss
+
+PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def exit_clearly(main: Callable[[], None]) -> None:
@@ -34,9 +37,22 @@ def exit_clearly(main: Callable[[], None]) -> None:
     # FileExistsError: DigitScenes refuses a folder that was made with other settings.
     except (UsageError, UnknownNameError, CheckpointError, MissingDataError, AnnotationError, FileExistsError) as error:
         sys.exit(str(error))
+    except (TypeError, ValueError) as error:
+        if not _is_an_answer(error):
+            raise
+        sys.exit(str(error))
     except RetrievalInterrupted as stopped:
         print(stopped, file=sys.stderr)
         sys.exit(130)  # as after any Ctrl-C
+
+
+def _is_an_answer(error: Exception) -> bool:
+    """Whether this package raised an error on purpose: its text says what to mend, and a traceback would only hide it.
+
+    What Python or another package raises in the middle of our code is a fault, of which the traceback tells.
+    """
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return Path(place.filename).resolve().is_relative_to(PACKAGE) and str(place.line).startswith('raise ')
 
 
 def leave_together() -> None:
@@ -80,7 +96,7 @@ def read_config(args: argparse.Namespace, losses_folder: Path) -> Config:
         raise UsageError(f'config {args.config} does not exist')
     cfg = Config.fromfile(args.config)
     if args.loss is not None:  # before the options, which may be for the new loss
-        replace_loss(cfg, find_loss(args.loss, losses_folder))
+        swap_loss(cfg, find_loss(args.loss, losses_folder))
     cfg.merge_from_dict(args.cfg_options or {})
     return cfg
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import difflib
+import logging
 from pathlib import Path
 
 from mmengine.config import Config, ConfigDict
+from mmengine.logging import print_log
 
 from ..losses import MultiLabelLoss
-from ..registry import LOSSES, SCOPE
+from ..registry import LOSSES, SCOPE, UnknownNameError
 from .errors import UsageError
 
 # Where the heads of MMPretrain, dense detectors and two-stage detectors keep their classification loss.
@@ -31,14 +34,23 @@ def find_loss(name_or_file: str, losses_folder: Path) -> dict:
     name = name_or_file.removeprefix(f'{SCOPE}.')
     if '.' in name:
         return dict(type=name)
-    known = ', '.join(sorted(file.stem for file in losses_folder.glob('*.py')))
+    short_names = sorted(file.stem for file in losses_folder.glob('*.py'))
     try:
         kind = LOSSES.get(name)
-    except KeyError as error:
-        raise UsageError(f'--loss: {error.args[0]} (short names: {known})') from None
+    except UnknownNameError:
+        near = ' or '.join(f"'{match}'" for match in _names_near(name, short_names))
+        hint = f'did you mean {near}? ' if near else ''
+        raise UsageError(f"--loss: '{name}' is not a loss: {hint}(short names: {', '.join(short_names)})") from None
     if not issubclass(kind, MultiLabelLoss):
-        raise UsageError(f'--loss: {name} is not a loss (short names: {known})')
+        raise UsageError(f'--loss: {name} is not a loss (short names: {", ".join(short_names)})')
     return dict(type=f'{SCOPE}.{name}')
+
+
+def _names_near(name: str, short_names: list[str]) -> list[str]:
+    """The short and the registered names of losses that a misspelt one comes near."""
+    registered = [known for known, kind in LOSSES.module_dict.items() if issubclass(kind, MultiLabelLoss)]
+    by_lower_name = {known.lower(): known for known in (*registered, *short_names)}
+    return [by_lower_name[match] for match in difflib.get_close_matches(name.lower(), by_lower_name, n=3, cutoff=0.5)]
 
 
 def _read_loss(file: Path) -> dict:
@@ -48,27 +60,54 @@ def _read_loss(file: Path) -> dict:
     return loss
 
 
+def swap_loss(cfg: Config, loss: dict) -> None:
+    """Put a loss in the place of the config's classification loss, reduced as that one was.
+
+    The learning rate of a recipe goes with the size of its loss, which ``reduction`` decides. So where the config sets
+    it, and the new loss does not, it stays. Two kinds of losses are left as they are, with a warning: the parts of a
+    sum, whose proportion it would change, and losses of other projects, to which our heads pass a divisor.
+    """
+    holder, key = _find_place(cfg)
+    reduction = _reduction_of(holder.get(key))
+    if reduction is not None and _reduction_of(loss) is None:
+        if _is_ours(loss) and 'losses' not in loss:
+            loss = dict(loss, reduction=reduction)
+            _log(f"{loss['type']} is reduced as the loss of the config is, reduction='{reduction}'")
+        else:
+            _log(
+                f"the loss of the config has reduction='{reduction}', but {loss.get('type')} keeps its own: the "
+                'learning rate of the config may not suit it',
+                logging.WARNING,
+            )
+    replace_loss(cfg, loss)
+
+
 def replace_loss(cfg: Config, loss: dict) -> None:
     """Put a loss in the place of the config's classification loss."""
-    for *path, key in LOSS_PATHS:
-        holder = _holder_of(cfg, path)
-        if holder is not None:
-            holder[key] = ConfigDict(loss)
-            return
-    places = ', '.join('.'.join(('model', *path)) for path in LOSS_PATHS)
-    raise UsageError(f'--loss found no classification loss in the config; it looks for {places}')
+    holder, key = _find_place(cfg)
+    holder[key] = ConfigDict(loss)
 
 
 def check_loss(cfg: Config) -> None:
     """Build the config's classification loss, if it is one of ours, so that a mistake in it shows before all else."""
     for *path, key in LOSS_PATHS:
         loss = (_holder_of(cfg, path) or {}).get(key)
-        if isinstance(loss, dict) and str(loss.get('type')).startswith(f'{SCOPE}.'):
+        if isinstance(loss, dict) and _is_ours(loss):
             try:
                 LOSSES.build(copy.deepcopy(loss))
             except (TypeError, ValueError) as error:
                 place = '.'.join(('model', *path, key))
                 raise UsageError(f'{place} of the config, {loss["type"]}, cannot be built: {error}') from None
+
+
+def _find_place(cfg: Config) -> tuple[dict, str]:
+    """The part of the model that has the classification loss, and its name there."""
+    for *path, key in LOSS_PATHS:
+        holder = _holder_of(cfg, path)
+        if holder is not None:
+            return holder, key
+    places = ', '.join('.'.join(('model', *path)) for path in LOSS_PATHS)
+    raise UsageError(f'--loss found no classification loss in the config; it looks for {places}')
 
 
 def _holder_of(cfg: Config, path: list[str]) -> dict | None:
@@ -77,3 +116,22 @@ def _holder_of(cfg: Config, path: list[str]) -> dict | None:
     for name in path:
         holder = holder.get(name) if isinstance(holder, dict) else None
     return holder if isinstance(holder, dict) else None
+
+
+def _is_ours(loss: dict) -> bool:
+    return str(loss.get('type')).startswith(f'{SCOPE}.')
+
+
+def _reduction_of(loss: dict | None) -> str | None:
+    """What a loss, or every part of a sum, sets as its reduction; None where nothing is set, or the parts differ."""
+    if not isinstance(loss, dict):
+        return None
+    parts = loss.get('losses')
+    if not isinstance(parts, dict):
+        return loss.get('reduction')
+    found = {_reduction_of(part) for part in parts.values()}
+    return found.pop() if len(found) == 1 else None
+
+
+def _log(message: str, level: int = logging.INFO) -> None:
+    print_log(f'--loss: {message}', logger='current', level=level)

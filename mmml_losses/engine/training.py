@@ -25,7 +25,9 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
-    """Change a config as the flags of :func:`add_training_arguments` and ``--amp`` say."""
+    """Change a config as the flags of :func:`add_training_arguments` and ``--amp`` say, and check what it learns by."""
+    check_schedule(cfg)
+    check_weight_decay(cfg)
     if args.no_validate:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.amp:
@@ -41,6 +43,34 @@ def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
         for name in DATALOADERS:
             if cfg.get(name) is not None:
                 cfg[name].persistent_workers = False
+
+
+def check_schedule(cfg: Config) -> None:
+    """Refuse a training that ends before a part of its schedule begins: MMEngine cannot build such a part."""
+    schedulers = cfg.get('param_scheduler') or []
+    for scheduler in [schedulers] if isinstance(schedulers, dict) else schedulers:
+        name = 'max_epochs' if scheduler.get('by_epoch', True) else 'max_iters'
+        length, begin = (cfg.get('train_cfg') or {}).get(name), scheduler.get('begin', 0)
+        if length is not None and 'end' not in scheduler and begin >= length:
+            raise UsageError(
+                f'train_cfg.{name} must be more than {begin}, where the {scheduler.get("type")} of param_scheduler '
+                f'begins, got {length}'
+            )
+
+
+def check_weight_decay(cfg: Config) -> None:
+    """Refuse factors of a weight decay that is not given: MMEngine does, without a name of either."""
+    settings = cfg.get('optim_wrapper') or {}
+    factors = settings.get('paramwise_cfg') or {}
+    keys = factors.get('custom_keys') or {}
+    named = [name for name in factors if name.endswith('decay_mult')]
+    named += [f'custom_keys.{key}.decay_mult' for key, values in keys.items() if 'decay_mult' in values]
+    optimizer = settings.get('optimizer')
+    if named and isinstance(optimizer, dict) and optimizer.get('weight_decay') is None:
+        raise UsageError(
+            f'optim_wrapper.optimizer.weight_decay must be given, 0 for none, because optim_wrapper.paramwise_cfg.'
+            f'{named[0]} is a factor of it, got none for {optimizer.get("type")}'
+        )
 
 
 def train(cfg: Config) -> Runner:

@@ -63,6 +63,15 @@ def test_config_trains_and_evaluates(name, two_iterations):
 METRICS = ('mAP@class', 'mAP@sample', 'ACE', 'MCE', 'ECE')
 
 
+@pytest.mark.parametrize(('name', 'method'), [('asl_phi', 'phi'), ('two_way_temperature', 'temperature')])
+def test_recalibrated_scores_are_evaluated_beside_the_raw_ones(name, method, two_iterations):
+    runner = two_iterations(f'{name}_digits')
+    raw, recalibrated = (
+        runner.message_hub.get_scalar(f'val/multi-label/{prefix}ACE').current() for prefix in ('', f'{method}/')
+    )
+    assert recalibrated != raw
+
+
 def test_parts_of_a_sum_are_logged(two_iterations):
     runner = two_iterations('lasd_digits')
     for part in ('lasd', 'consistency'):

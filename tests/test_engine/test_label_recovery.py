@@ -78,12 +78,13 @@ class Served(LabelWrapper):
 class Linear(BaseModel):
     """A head of this package on the vectors."""
 
-    def __init__(self, loss):
+    def __init__(self, loss, scales=()):
         super().__init__()
-        from mmml_losses.models import MultiLabelHead
+        from mmml_losses.models import ExpertsHead, MultiLabelHead
 
         torch.manual_seed(0)
-        self.head = MultiLabelHead(NUM_CLASSES, in_channels=6, loss=loss, init_cfg=[])
+        settings = dict(num_classes=NUM_CLASSES, in_channels=6, loss=loss, init_cfg=[])
+        self.head = ExpertsHead(log_prior_scales=scales, **settings) if scales else MultiLabelHead(**settings)
 
     def forward(self, inputs, data_samples, mode):
         assert not any('true_label' in sample for sample in data_samples)
@@ -158,10 +159,10 @@ RULES = {
 }
 
 
-def train(folder, dataset, loss, *hooks, epochs=EPOCHS):
+def train(folder, dataset, loss, *hooks, epochs=EPOCHS, scales=()):
     loss = LOSSES.build(ConfigDict(loss, check_inputs=True))
     runner = Runner(
-        model=Linear(loss),
+        model=Linear(loss, scales),
         work_dir=str(folder),
         train_dataloader=dict(
             dataset=dataset, batch_size=BATCH_SIZE, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=True)
@@ -223,6 +224,23 @@ def test_each_epoch_counts_what_the_loss_corrected(name, hidden, tmp_path, logge
         f'{found.num_corrected} corrected labels'
     )
     assert f'precision {100 * watch.epochs[-1].precision:.2f}, recall' in last
+
+
+def test_labels_count_once_however_many_experts_correct_them(hidden, tmp_path, logged):
+    hook = LabelRecoveryHook()
+    train(tmp_path, hidden, CORRECTING['lasd'], hook, epochs=1, scales=(0.0, 1.0, 2.0))
+    curves = read_label_recovery(tmp_path)
+    assert curves['num_hidden'][1] == (TRUE > GIVEN).sum()
+    assert hook.recovery.num_hidden == 3 * curves['num_hidden'][1]
+    assert curves['num_corrected'][1] == hook.recovery.num_corrected / 3
+    assert 0 < curves['num_corrected'][1] <= (GIVEN == 0).sum()
+    assert curves['recall'][1] == pytest.approx(100 * curves['num_recovered'][1] / curves['num_hidden'][1])
+    assert f'on average of 3 losses {curves["num_recovered"][1]:.0f} of {(TRUE > GIVEN).sum()} hidden' in logged[0][1]
+
+
+def test_a_threshold_for_experts_is_refused_because_their_losses_do_not_see_the_prediction(hidden, tmp_path):
+    with pytest.raises(ValueError, match=r'threshold must be None for a model of 3 losses'):
+        train(tmp_path, hidden, dict(type='BCELoss'), LabelRecoveryHook(threshold=0.5), scales=(0.0, 1.0, 2.0))
 
 
 def test_pseudo_negatives_are_no_corrections_and_have_an_npv(hidden, tmp_path):

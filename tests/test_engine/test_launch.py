@@ -3,6 +3,7 @@
 import argparse
 import functools
 import http.server
+import logging
 import threading
 
 import pytest
@@ -11,10 +12,11 @@ from mmengine.config import Config, ConfigDict
 
 from mmml_losses.compat import CheckpointError
 from mmml_losses.datasets import MissingDataError
-from mmml_losses.engine import launch
+from mmml_losses.engine import launch, loss_swap
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.loss_swap import check_loss, find_loss, replace_loss
+from mmml_losses.engine.loss_swap import check_loss, find_loss, replace_loss, swap_loss
+from mmml_losses.models.word_vectors import load_word_vectors
 
 
 @pytest.fixture
@@ -36,6 +38,26 @@ def test_losses_are_found_by_short_name_file_and_registered_name(losses_folder, 
 def test_an_unknown_loss_is_answered_with_near_names(losses_folder):
     with pytest.raises(UsageError, match=r"--loss: 'SPALos' .*'SPALoss'.*short names: sharp"):
         find_loss('SPALos', losses_folder)
+
+
+def test_a_misspelt_short_name_is_answered_with_losses_alone(losses_folder):
+    with pytest.raises(UsageError, match=r"'shrap' is not a loss: did you mean 'sharp'\? \(short names: sharp\)"):
+        find_loss('shrap', losses_folder)
+    with pytest.raises(UsageError, match="did you mean 'HillLoss'") as caught:  # and not PhiLink, which is as near
+        find_loss('hil', losses_folder)
+    assert 'Link' not in str(caught.value)
+
+
+def test_what_the_package_refuses_ends_a_tool_with_one_sentence():
+    with pytest.raises(SystemExit) as stopped:
+        launch.exit_clearly(lambda: load_word_vectors('nothing.txt', 3))
+    assert stopped.value.code == "word_vectors must be a file, got 'nothing.txt', which does not exist"
+
+
+@pytest.mark.parametrize('fault', [lambda: int('x'), lambda: load_word_vectors(3, 3)])
+def test_a_fault_keeps_its_traceback(fault):
+    with pytest.raises((TypeError, ValueError)):
+        launch.exit_clearly(fault)
 
 
 def test_a_loss_file_without_a_loss_is_refused(tmp_path):
@@ -75,6 +97,53 @@ def test_the_loss_is_replaced_whole(model, read):
     assert read(cfg.model) == dict(type='mmml_losses.SPALoss')
 
 
+def swapped(old: dict, new: dict) -> dict:
+    cfg = Config(dict(model=dict(head=dict(type='H', loss=old))))
+    swap_loss(cfg, new)
+    return cfg.model.head.loss
+
+
+@pytest.mark.parametrize(
+    'old',
+    [
+        dict(type='Old', reduction='sum'),
+        dict(type='Sum', losses=dict(a=dict(type='A', reduction='sum'), b=dict(type='B', reduction='sum'))),
+    ],
+)
+def test_a_swapped_loss_is_reduced_as_the_one_of_the_recipe(old):
+    assert swapped(old, dict(type='mmml_losses.SPALoss')) == dict(type='mmml_losses.SPALoss', reduction='sum')
+
+
+def test_a_recipe_that_sets_no_reduction_changes_nothing_in_a_swapped_loss():
+    assert swapped(dict(type='Old'), dict(type='mmml_losses.SPALoss')) == dict(type='mmml_losses.SPALoss')
+
+
+@pytest.mark.parametrize(
+    'new',
+    [
+        dict(type='mmml_losses.BCELoss', reduction='mean'),
+        dict(type='mmml_losses.SumLoss', losses=dict(a=dict(type='mmml_losses.BCELoss'))),
+        dict(type='mmpretrain.AsymmetricLoss'),
+    ],
+)
+def test_a_reduction_that_is_given_or_would_do_harm_stays(new):
+    assert swapped(dict(type='Old', reduction='sum'), new) == new
+
+
+def test_what_happens_to_the_reduction_is_logged(monkeypatch):
+    lines = []
+    monkeypatch.setattr(loss_swap, 'print_log', lambda message, logger, level: lines.append((level, message)))
+    sums = dict(type='Old', reduction='sum')
+    swapped(sums, dict(type='mmml_losses.SPALoss'))
+    swapped(sums, dict(type='mmpretrain.AsymmetricLoss'))
+    swapped(dict(type='Old'), dict(type='mmml_losses.SPALoss'))
+    kept, left = lines
+    assert kept[0] == logging.INFO
+    assert "SPALoss is reduced as the loss of the config is, reduction='sum'" in kept[1]
+    assert left[0] == logging.WARNING
+    assert 'AsymmetricLoss keeps its own' in left[1]
+
+
 def test_a_model_without_a_classification_loss_is_refused():
     with pytest.raises(UsageError, match=r'it looks for model\.head\.loss, model\.bbox_head\.loss_cls'):
         replace_loss(Config(dict(model=dict(type='GAN'))), dict(type='x'))
@@ -105,6 +174,12 @@ def test_a_dataset_that_cannot_be_built_is_one_sentence(tmp_path):
     scenes = dict(type='mmml_losses.DigitScenes', data_root=str(tmp_path), class_frequencies=[0.5])
     with pytest.raises(UsageError, match='a DigitScenes that cannot be built: class_frequencies must be 10 numbers'):
         require_data(Config(dict(train_dataloader=dict(dataset=scenes))), 'x.py')
+
+
+def test_a_wrapper_that_cannot_be_built_is_one_sentence(tmp_path):
+    single = dict(type='mmml_losses.SinglePositive', num_train=5, dataset=dict(type='mmml_losses.DigitScenes'))
+    with pytest.raises(UsageError, match=r"a SinglePositive that cannot be built: .*argument 'num_train'"):
+        require_data(Config(dict(train_dataloader=dict(dataset=single))), 'x.py')
 
 
 def test_complete_data_passes(tmp_path):

@@ -89,7 +89,7 @@ def test_loss_curves(call, tmp_path, suffix):
 @pytest.mark.parametrize(
     ('losses', 'message'),
     [
-        (['HilLoss'], "'HilLoss' is not in the model registry of mmml_losses: did you mean 'HillLoss'"),
+        (['HilLoss'], "'HilLoss' is not a loss: did you mean 'HillLoss'"),
         (['HillLoss(lamb=)'], 'a loss must be a name with arguments'),
         (['HillLoss(power=2)'], 'HillLoss takes .* got power'),
         (['spa_lpr'], 'got LabelPairRegularizer in SumLoss: draw the parts'),

@@ -401,13 +401,21 @@ def test_soft_labels_are_kept(tmp_path):
     assert arrays['ids'].tolist() == ['0.png', '1.png']
 
 
-def test_an_image_that_cannot_be_read_is_named(call, checkpoint, scenes_folder, tmp_path):
+@pytest.mark.parametrize('content', [None, b'', b'no image'], ids=['missing', 'empty', 'damaged'])
+@pytest.mark.parametrize('workers', [0, 1])
+def test_an_image_that_cannot_be_read_is_named(call, checkpoint, scenes_folder, tmp_path, content, workers):
     shutil.copytree(scenes_folder, tmp_path / 'scenes')
-    gone = tmp_path / 'scenes' / 'train' / '000009.png'
-    gone.unlink()
-    message = call(CONFIG, checkpoint, '--out', tmp_path / 'features.npz', *few_scenes(tmp_path / 'scenes'))
+    image = tmp_path / 'scenes' / 'train' / '000009.png'
+    image.unlink()
+    if content is not None:
+        image.write_bytes(content)
+    settings = [f'test_dataloader.num_workers={workers}', f'test_dataloader.persistent_workers={workers > 0}']
+    options = few_scenes(tmp_path / 'scenes', *settings)
+    message = call(CONFIG, checkpoint, '--out', tmp_path / 'features.npz', *options)
     assert message.startswith('an image cannot be read, or features not be written: ')
-    assert str(gone) in message
+    assert f'{image} cannot be loaded: ' in message
+    assert message.count('\n') == 0
+    assert not (tmp_path / 'features.npz').exists()
 
 
 def test_features_that_do_not_fit_their_type_are_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,22 @@ def fail(*arguments, **kwargs):
     assert done.returncode == 1
     assert 'Traceback' not in done.stderr
     return done.stderr
+
+
+@pytest.fixture
+def refusal(monkeypatch):
+    """Calls a tool in this process, which spares the start of another one, and returns the text it exits with."""
+
+    def run(tool, *arguments):
+        monkeypatch.chdir(ROOT)
+        monkeypatch.setenv('LOCAL_RANK', '0')  # which the tools set for good
+        monkeypatch.setattr(sys, 'argv', [str(ROOT / 'tools' / tool), *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            runpy.run_path(sys.argv[0], run_name='__main__')
+        assert isinstance(stopped.value.code, str)  # printed by Python, with the exit code 1
+        return stopped.value.code
+
+    return run
 
 
 def few_scenes(scenes_folder):
@@ -125,16 +142,19 @@ def test_missing_data_is_one_clear_message(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bad_calls_are_one_sentence_each(trained, tmp_path):
+def test_bad_calls_are_one_sentence_each(trained, refusal, tmp_path):
     folder, _ = trained
-    assert 'config nothing.py does not exist' in fail('train.py', 'nothing.py')
-    assert "did you mean 'SPALoss'" in fail('train.py', CONFIG, '--loss', 'SPALos')
+    assert 'config nothing.py does not exist' in fail('train.py', 'nothing.py')  # from a shell
+    assert "did you mean 'SPALoss'" in refusal('train.py', CONFIG, '--loss', 'SPALos')
     misspelt = ('--work-dir', tmp_path, '--cfg-options', 'model.head.loss.losses.spa.type=mmml_losses.SPALos')
-    assert "did you mean 'SPALoss'" in fail('train.py', CONFIG, *misspelt)
-    assert 'checkpoint nothing.pth does not exist' in fail('test.py', CONFIG, 'nothing.pth')
-    assert 'nothing.pth does not exist' in fail('train.py', CONFIG, '--resume', 'nothing.pth')
+    assert "did you mean 'SPALoss'" in refusal('train.py', CONFIG, *misspelt)
+    short = refusal('train.py', CONFIG, '--work-dir', tmp_path / 'short', '--cfg-options', 'train_cfg.max_epochs=1')
+    assert 'train_cfg.max_epochs must be more than 1, where the CosineAnnealingLR of param_scheduler begins' in short
+    assert not (tmp_path / 'short').exists()
+    assert 'checkpoint nothing.pth does not exist' in refusal('test.py', CONFIG, 'nothing.pth')
+    assert 'nothing.pth does not exist' in refusal('train.py', CONFIG, '--resume', 'nothing.pth')
     if not torch.cuda.is_available():
-        assert '--amp needs a GPU' in fail('train.py', CONFIG, '--amp')
+        assert '--amp needs a GPU' in refusal('train.py', CONFIG, '--amp')
     wrong_suffix = call('test.py', CONFIG, folder / 'epoch_2.pth', '--out', 'predictions.txt')
     assert wrong_suffix.returncode == 2
     assert '--out of pred must end in one of' in wrong_suffix.stderr
