@@ -1,10 +1,11 @@
-"""The benchmark of the losses runs, counts memory rightly, and finds what the docs say of memory."""
+"""The benchmarks of the losses run, count memory rightly, and find what the docs say of memory."""
 
 import sys
 
 import pytest
 import torch
 
+from benchmarks import detection
 from benchmarks import losses as benchmark
 from mmml_losses.functional import pair
 from mmml_losses.losses import AsymmetricLoss
@@ -63,3 +64,12 @@ def test_losses_need_half_the_memory_of_their_plain_composition(name, size, monk
     # Both hold the class frequencies and what follows from them.
     class_vectors = 8 * size[1] * logits.element_size() if 'class_frequencies' in settings else 0
     assert needed <= plain / 2 + class_vectors
+
+
+@pytest.mark.needs_mmdet
+def test_a_detectors_step_is_timed_with_each_loss(capsys, monkeypatch):
+    monkeypatch.setattr(sys, 'argv', ['detection.py', '--size', '64', '--rounds', '1'])
+    detection.main()
+    printed = capsys.readouterr().out
+    for name in ('mmdet FocalLoss', *detection.OURS):
+        assert f'| {name} ' in printed

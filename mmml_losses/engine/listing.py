@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -85,6 +86,8 @@ def list_kind(kind: str, configs_folder: Path) -> list[Entry]:
     registries, belongs = REGISTERED[kind]
     for package in sorted({location for registry in registries for location in registry._locations}):
         import_module(package)
+    for registry in registries:
+        _import_what_can_be(registry)
     short_names = short_names_of_losses(configs_folder / '_base_' / 'losses') if kind == 'losses' else {}
     found = {name: entry for registry in registries for name, entry in registry.module_dict.items()}
     return [
@@ -92,6 +95,13 @@ def list_kind(kind: str, configs_folder: Path) -> list[Entry]:
         for name in sorted(found)
         if inspect.isclass(found[name]) and belongs(found[name])
     ]
+
+
+def _import_what_can_be(registry: Registry) -> None:
+    """Register what is imported on demand, if its project is installed."""
+    with suppress(ImportError):
+        for name in registry.on_demand:
+            registry.get(name)
 
 
 def short_names_of_losses(folder: Path) -> dict[str, list[str]]:

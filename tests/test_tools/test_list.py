@@ -51,6 +51,11 @@ def test_one_kind_has_the_short_names_of_losses(lines):
     assert shown == files
 
 
+@pytest.mark.needs_mmdet
+def test_heads_that_are_imported_on_demand_are_listed():
+    assert {'DETRHead', 'MultiLabelHead', 'PAAHead'} <= {entry.name for entry in list_kind('heads', ROOT / 'configs')}
+
+
 def test_a_word_is_found_in_names_lines_and_short_names(lines):
     assert [line.split()[0] for line in lines('losses', 'hILL')] == ['losses', 'HillLoss', 'PairLoss']
     assert [line.split()[0] for line in lines('losses', 'spa_lpr')] == ['losses', 'SumLoss']
