@@ -11,7 +11,6 @@ from torch.utils.data import DataLoader
 
 from mmml_losses.datasets import (
     AnnotationError,
-    LongTailed,
     MissingBoxes,
     MissingLabels,
     SinglePositive,
@@ -21,7 +20,7 @@ from mmml_losses.datasets import (
 from mmml_losses.datasets.wrappers.drawn_labels import read_drawn_labels
 from mmml_losses.datasets.wrappers.missing_labels import num_left
 
-from .toy import CLASSES, ROWS, Chosen, Toy, array, box, detection
+from .toy import CLASSES, ROWS, Chosen, Toy, box, detection
 
 FROZEN_BERNOULLI = [[1], [], [2], [], [0, 2, 3, 4, 6, 7], [0, 1, 3]]
 FROZEN_FLOOR = [[0, 2, 4, 5], [], [1, 2, 3], [0, 1], [1, 4, 5, 6, 7], [0, 1, 2]]
