@@ -322,3 +322,11 @@ def test_a_label_file_of_them_is_refused():
 def test_wrong_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         MissingBoxes(detection(), **arguments)
+
+
+def test_areas_of_labels_beside_boxes_are_those_of_the_boxes_that_are_left():
+    row = dict(gt_label=[0, 1], label_areas=[0.9, 0.1], instances=[box(0, 9), box(0, 1), box(1, 3)])
+    dataset = MissingBoxes(Toy([row] * 20), 0.5, 'floor')
+    areas = read_labels(dataset, with_areas=True).areas
+    assert {1, 81} == set(areas[:, 0][~np.isnan(areas[:, 0])].tolist())
+    assert 'label_areas' not in dataset[0]

@@ -128,6 +128,7 @@ class MissingBoxes(MissingLabels):
     def write(self, info: dict, row: np.ndarray, position: int) -> None:
         """Give a data info the labels and the boxes of this dataset."""
         instances = info['instances']
+        info.pop('label_areas', None)  # of the largest objects, which may be hidden
         super().write(info, row, position)
         is_hidden = self._fates[self._starts[position] : self._starts[position + 1]] == HIDDEN
         pairs = zip(instances, is_hidden.tolist(), strict=True)
