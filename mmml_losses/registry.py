@@ -7,6 +7,9 @@ MMEngine's own registries, so a bare name such as ``FocalLoss`` always means the
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
 
 from mmengine import registry as mmengine_registry
 
@@ -21,16 +24,35 @@ class UnknownNameError(KeyError):
 
 
 class Registry(mmengine_registry.Registry):
-    """A registry of scope ``mmml_losses`` that answers a misspelt name with the names that come near."""
+    """A registry of scope ``mmml_losses`` that answers a misspelt name with the names that come near.
 
-    def __init__(self, name: str, parent: mmengine_registry.Registry, locations: list[str]):
+    Args:
+        name: What it holds, for messages.
+        parent: The registry of MMEngine.
+        locations: Packages that register everything but the names of ``on_demand``.
+        on_demand: Modules by the names that they register. They import MMDetection, which is slow and may be absent, so
+            they are imported when one of their names is asked for.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parent: mmengine_registry.Registry,
+        locations: list[str],
+        on_demand: Mapping[str, str] | None = None,
+    ):
         super().__init__(name, parent=parent, scope=SCOPE, locations=locations)
+        self.on_demand = dict(on_demand or {})
 
     def get(self, key: str) -> type | None:
+        name = key.removeprefix(f'{SCOPE}.')
+        if name in self.on_demand and name not in self.module_dict:
+            require_mmdet(f'{SCOPE}.{name}')
+            import_module(self.on_demand[name])
         found = super().get(key)
         # A dotted key is another project's name or a full import path: the caller decides what its absence means.
-        if found is None and '.' not in key.removeprefix(f'{SCOPE}.'):
-            raise UnknownNameError(self._not_found_message(key.removeprefix(f'{SCOPE}.')))
+        if found is None and '.' not in name:
+            raise UnknownNameError(self._not_found_message(name))
         return found
 
     def build(self, cfg: dict, *args, **kwargs) -> object:
@@ -41,7 +63,7 @@ class Registry(mmengine_registry.Registry):
         return super().build(cfg, *args, **kwargs)
 
     def _not_found_message(self, name: str) -> str:
-        names = sorted(self.module_dict)
+        names = sorted({*self.module_dict, *self.on_demand})
         by_lower_name = {known.lower(): known for known in names}
         near = difflib.get_close_matches(name.lower(), by_lower_name, n=3, cutoff=0.5)
         if near:
@@ -51,8 +73,42 @@ class Registry(mmengine_registry.Registry):
         return f"'{name}' is not in the {self.name} registry of {SCOPE}: {hint}"
 
 
+def require_mmdet(asked_for: str) -> None:
+    """Stop with what to install where MMDetection, or the compiled mmcv that it needs, is absent.
+
+    Args:
+        asked_for: What needs it.
+    """
+    if find_spec('mmdet') is None:
+        missing = 'MMDetection, which is not installed'
+    elif find_spec('mmcv') is None or find_spec('mmcv._ext') is None:
+        missing = 'mmcv with its compiled operators, which mmcv-lite has not'
+    else:
+        return
+    raise ImportError(
+        f'{asked_for} needs {missing}: pip uninstall mmcv-lite, then '
+        "pip install --no-build-isolation 'mmcv>=2.1.0,<2.2.0' 'mmdet>=3.3.0,<4.0.0'"
+    )
+
+
+DETECTION_HEADS = (
+    'ConditionalDETRHead',
+    'DABDETRHead',
+    'DETRHead',
+    'DINOHead',
+    'DeformableDETRHead',
+    'FoveaHead',
+    'PAAHead',
+    'RepPointsHead',
+)
+
 # MMEngine has no registry for losses, and a parent takes one child per scope: losses and heads share one object.
-LOSSES = MODELS = Registry('model', mmengine_registry.MODELS, locations=['mmml_losses.losses', 'mmml_losses.models'])
+LOSSES = MODELS = Registry(
+    'model',
+    mmengine_registry.MODELS,
+    locations=['mmml_losses.losses', 'mmml_losses.models'],
+    on_demand=dict.fromkeys(DETECTION_HEADS, 'mmml_losses.models.detection'),
+)
 # Our data may have unknown labels and several views. What keeps MMPretrain from taking them for something else stands
 # beside the models, and must be there even if no model or loss is ours.
 DATA = ['mmml_losses.datasets', 'mmml_losses.models']

@@ -10,12 +10,13 @@ from torch import Tensor, nn
 
 from .. import compat
 from ..registry import MODELS
+from .detection import DetectionProtocol
 from .inputs import check_logits, check_targets, count_known, one_hot_targets, promote
 from .links import Link, ScaledLink, SigmoidLink
 from .reduction import REDUCTIONS, Values, reduce_values, weigh_samples, weight_matrix
 
 
-class MultiLabelLoss(nn.Module):
+class MultiLabelLoss(DetectionProtocol, nn.Module):
     """Base of every loss. A subclass writes :meth:`values` and nothing else; one that compares whole sets of labels in
     several ways writes :meth:`parts_of` instead.
 
@@ -42,6 +43,8 @@ class MultiLabelLoss(nn.Module):
 
     remembers_samples = False
     """Whether the loss keeps something for every sample of the training set, by ``sample_idx``."""
+    looks_across_samples = False
+    """Whether :meth:`values` of a pointwise loss depends on the other samples of the call."""
     goes_by_epochs = False
     """Whether what the loss does depends on the epoch."""
 
@@ -140,6 +143,8 @@ class MultiLabelLoss(nn.Module):
             **kwargs: ``epoch`` and ``sample_idx``, for the losses that use them.
         """
         logits = promote(cls_score)
+        if isinstance(target, Tensor) and target.dim() == 1:
+            target = self.admit_anchors(logits, target, weight)
         target = one_hot_targets(target, logits)
         if self.check_inputs and not torch.compiler.is_compiling():
             check_logits(logits)

@@ -92,6 +92,7 @@ class LASDLoss(MultiLabelLoss):
     """
 
     leaves_out_unknown = True
+    looks_across_samples = True
     soft_targets = False
 
     def __init__(

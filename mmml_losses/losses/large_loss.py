@@ -30,6 +30,7 @@ class LargeLossRejection(PairLoss):
     """
 
     goes_by_epochs = True
+    looks_across_samples = True
 
     def __init__(
         self,
@@ -80,6 +81,7 @@ class LargeLossCorrection(PairLoss):
     """
 
     goes_by_epochs = True
+    looks_across_samples = True
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from ..functional.pair import Term
 from ..registry import LOSSES
 from .base import MultiLabelLoss
 from .links import Link, PhiLink
-from .terms import build_negative, build_positive, describe_term, own_link_of
+from .terms import build_negative, build_positive, describe_term, own_link_of, teaches_absence
 
 
 @LOSSES.register_module()
@@ -38,6 +38,12 @@ class PairLoss(MultiLabelLoss):
 
     def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
         return F.pair_loss(logits, target, self.positive, self.negative)
+
+    @property
+    def anchor_objection(self) -> str | None:
+        if not teaches_absence(self.negative):
+            return 'its negative term never says that a class is absent, which is all that most anchors can teach'
+        return super().anchor_objection
 
     def extra_repr(self) -> str:
         return f'positive={describe_term(self.positive)}, negative={describe_term(self.negative)}'

@@ -44,6 +44,10 @@ class ConsistencyRegularizer(MultiLabelLoss):
 
     pointwise = False
 
+    @property
+    def anchor_objection(self) -> str | None:
+        return 'it compares several views of an image, and a detector sees one'
+
     def values(self, logits: Tensor, target: Tensor, views: Sequence[Tensor] | None = None, **kwargs) -> Tensor:
         """One value per sample.
 

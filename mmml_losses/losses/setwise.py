@@ -14,6 +14,7 @@ from ..functional.sets import SetValues, count_sets
 from ..registry import LOSSES
 from .across_ranks import join_batches, sum_over_ranks
 from .base import MultiLabelLoss
+from .detection import has_background
 from .reduction import Values, weigh_samples
 
 
@@ -40,6 +41,11 @@ class SetwiseLoss(MultiLabelLoss):
 
     ``weight`` says how often a sample counts: it is a factor of the sample's loss in its row, and along the classes a
     sample of weight 2 is the same as two. All labels of a sample have one weight, or 0, which makes them unknown.
+
+    The anchors, queries or proposals of a detector, class indices with the background C among them, are compared along
+    ``'class'`` and ``'both'`` in buckets only, so that the cost stays linear in their number. They are put in a random
+    order first, because neighbours in the list are neighbours in the image, and those of weight 0 are left out. Along
+    ``'sample'`` the loss must cost something without a positive: most anchors have none.
     """
 
     pointwise = False
@@ -63,7 +69,8 @@ class SetwiseLoss(MultiLabelLoss):
         self.across_ranks = across_ranks
         self.compare = partial(compare, way=way, bucket_size=bucket_size)
         # The function itself refuses bad arguments: let it do so now and not in the first iteration.
-        self.compare(torch.zeros(1, 1), torch.zeros(1, 1))
+        negatives_alone = self.compare(torch.zeros(1, 1), torch.zeros(1, 1))
+        self.trains_without_positive = way != 'both' and bool(negatives_alone.any())
 
     def forward(
         self,
@@ -79,9 +86,30 @@ class SetwiseLoss(MultiLabelLoss):
         if self.across_ranks and get_world_size() > 1:
             cls_score, target, weight = join_batches(cls_score, target, weight)
             avg_factor = None if avg_factor is None else sum_over_ranks(avg_factor)
+        if self.way != 'sample' and isinstance(target, Tensor):
+            kwargs['shuffled'] = has_background(cls_score, target)
         return super().forward(cls_score, target, weight, avg_factor, reduction_override, **kwargs)
 
-    def parts_of(self, logits: Tensor, target: Tensor, weight: Tensor | None, **kwargs) -> list[Values]:
+    @property
+    def anchor_objection(self) -> str | None:
+        if self.way == 'joint':
+            return "way must be 'sample', 'class' or 'both' there, got 'joint', which compares all anchors at once"
+        if self.way == 'sample' and not self.trains_without_positive:
+            return (
+                "way must be 'class' or 'both' there, with a bucket_size, got 'sample': a row without a positive costs "
+                'nothing, and the background would never be trained'
+            )
+        if self.way != 'sample' and self.bucket_size is None:
+            return f'bucket_size must be a number of anchors for way={self.way!r} there, such as 128, got None'
+        if self.across_ranks:
+            return 'across_ranks must be False there, got True: the buckets of a process are cut from its own anchors'
+        return super().anchor_objection
+
+    def parts_of(
+        self, logits: Tensor, target: Tensor, weight: Tensor | None, shuffled: bool = False, **kwargs
+    ) -> list[Values]:
+        if shuffled:
+            logits, target, weight = draw_rows(logits, target, weight)
         if weight is not None:
             weight, target = weigh_samples(weight, target)
             if self.check_inputs and not torch.compiler.is_compiling() and (weight < 0).any():
@@ -89,6 +117,22 @@ class SetwiseLoss(MultiLabelLoss):
         values = self.compare(logits, target, weight=weight)
         counts = count_sets(target, self.way, self.bucket_size, weight, self.needs_positive)
         return [Values(*part) for part in zip(values if self.way == 'both' else (values,), counts, strict=True)]
+
+
+def draw_rows(logits: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The rows of which some label has a weight, in a random order.
+
+    Args:
+        logits: (N, C).
+        target: (N, C).
+        weight: (N, 1) or (N, C), or None.
+    """
+    if weight is None:
+        rows = torch.randperm(len(logits), device=logits.device)
+    else:
+        rows = (weight != 0).any(dim=1).nonzero().squeeze(1)
+        rows = rows[torch.randperm(len(rows), device=rows.device)]
+    return logits[rows], target[rows], None if weight is None else weight[rows]
 
 
 @LOSSES.register_module()

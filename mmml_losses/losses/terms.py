@@ -84,6 +84,14 @@ def own_link_of(positive: Term, negative: Term) -> Link | None:
     return SPALink(**settings)
 
 
+def teaches_absence(negative: Term) -> bool:
+    """Whether a negative term says that its labels are absent; entropy leaves that open, and nothing says nothing."""
+    function = negative.func if isinstance(negative, partial) else negative
+    if function is F.scaled:
+        return teaches_absence(negative.keywords['term'])
+    return function not in (F.entropy_negative, F.nothing)
+
+
 def margin_of(term: Term) -> float:
     """By how much a positive term shifts the logit; 0 for all but focal margin."""
     if not isinstance(term, partial):

@@ -1,0 +1,47 @@
+"""The link of the loss for heads that spell the sigmoid."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ...losses import MultiLabelLoss
+
+
+class LinkedScores:
+    """Lets a head that takes the sigmoid of its logits score through the link of its loss.
+
+    The head is handed the log-odds of the link's probabilities, whose sigmoid is the probability. With a loss of
+    another project it does what it always did. Stands before the head among the bases::
+
+        class PAAHead(LinkedScores, mmdet.models.PAAHead): ...
+    """
+
+    scores_through_link = True
+
+    def predict_by_feat(self, cls_scores: list[Tensor] | Tensor, *args, **kwargs) -> list:
+        """Detections; the arguments are those of the head, of which the first are the logits."""
+        return super().predict_by_feat(self.log_odds(cls_scores), *args, **kwargs)
+
+    def log_odds(self, cls_scores: list[Tensor] | Tensor) -> list[Tensor] | Tensor:
+        """The log-odds of the probabilities of logits, in the same layout.
+
+        Args:
+            cls_scores: A tensor (..., C), or a map (B, A * C, H, W) for each level.
+        """
+        if not isinstance(self.loss_cls, MultiLabelLoss):
+            return cls_scores
+        if isinstance(cls_scores, Tensor):
+            return self.loss_cls.logit_probabilities(cls_scores)
+        return [self._log_odds_of_map(level) for level in cls_scores]
+
+    def _log_odds_of_map(self, level: Tensor) -> Tensor:
+        # A link may treat classes differently, and finds them last.
+        classes_last = level.unflatten(1, (-1, self.cls_out_channels)).movedim(2, -1)
+        return self.loss_cls.logit_probabilities(classes_last).movedim(-1, 2).flatten(1, 2)
+
+
+class LinkedQueries(LinkedScores):
+    """:class:`LinkedScores` for the DETR family, where the match of queries and objects costs by probability, too."""
+
+    def _get_targets_single(self, cls_score: Tensor, *args, **kwargs) -> tuple:
+        return super()._get_targets_single(self.log_odds(cls_score), *args, **kwargs)
