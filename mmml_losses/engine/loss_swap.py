@@ -13,17 +13,23 @@ from .errors import UsageError
 
 # Where the heads of MMPretrain, dense detectors and two-stage detectors keep their classification loss.
 LOSS_PATHS = (('head', 'loss'), ('bbox_head', 'loss_cls'), ('roi_head', 'bbox_head', 'loss_cls'))
+# What the head of a detector decides about its loss, unless the loss does.
+KEPT_BY_DETECTORS = ('use_sigmoid', 'loss_weight')
 
 
-def find_loss(name_or_file: str, losses_folder: Path) -> dict:
+def find_loss(name_or_file: str, losses_folder: Path, for_detector: bool = False) -> dict:
     """The config of a loss.
 
     Args:
         name_or_file: A config file, the stem of a file in ``losses_folder``, the name of a loss of this package, or
             another project's loss with its scope, such as ``mmpretrain.AsymmetricLoss``.
         losses_folder: Folder of config files that hold one loss each.
+        for_detector: Whether a file for detectors, where there is one of this name, comes first.
     """
-    for file in (Path(name_or_file), losses_folder / f'{name_or_file}.py'):
+    files = [Path(name_or_file), losses_folder / f'{name_or_file}.py']
+    if for_detector:
+        files.insert(1, losses_folder.parents[1] / 'det' / '_base_' / 'losses' / f'{name_or_file}.py')
+    for file in files:
         if file.suffix == '.py' and file.is_file():
             return _read_loss(file)
     if name_or_file.endswith('.py'):
@@ -49,21 +55,38 @@ def _read_loss(file: Path) -> dict:
 
 
 def replace_loss(cfg: Config, loss: dict) -> None:
-    """Put a loss in the place of the config's classification loss."""
+    """Put a loss in the place of the config's classification loss, in each stage of a cascade.
+
+    A detector keeps ``use_sigmoid``, which dense heads read from the config, and the weight of the classification
+    against the boxes, unless the loss has its own.
+    """
     for *path, key in LOSS_PATHS:
-        holder = _holder_of(cfg, path)
-        if holder is not None:
-            holder[key] = ConfigDict(loss)
+        holders = holders_of(cfg, path)
+        for holder in holders:
+            kept = {}
+            if key == 'loss_cls':
+                kept = {name: value for name, value in (holder.get(key) or {}).items() if name in KEPT_BY_DETECTORS}
+                kept |= dict(use_sigmoid=True) if _is_ours(loss) else {}
+            holder[key] = ConfigDict(kept | dict(loss))
+        if holders:
             return
     places = ', '.join('.'.join(('model', *path)) for path in LOSS_PATHS)
     raise UsageError(f'--loss found no classification loss in the config; it looks for {places}')
 
 
+def is_detector(cfg: Config) -> bool:
+    """Whether the model of a config has the head of a detector, also inside test-time augmentation."""
+    paths = [path for *path, key in LOSS_PATHS if key == 'loss_cls']
+    return any(holders_of(cfg, [*outside, *path]) for path in paths for outside in ((), ('module',)))
+
+
 def check_loss(cfg: Config) -> None:
     """Build the config's classification loss, if it is one of ours, so that a mistake in it shows before all else."""
     for *path, key in LOSS_PATHS:
-        loss = (_holder_of(cfg, path) or {}).get(key)
-        if isinstance(loss, dict) and str(loss.get('type')).startswith(f'{SCOPE}.'):
+        for holder in holders_of(cfg, path):
+            loss = holder.get(key)
+            if not isinstance(loss, dict) or not _is_ours(loss):
+                continue
             try:
                 LOSSES.build(copy.deepcopy(loss))
             except (TypeError, ValueError) as error:
@@ -71,9 +94,19 @@ def check_loss(cfg: Config) -> None:
                 raise UsageError(f'{place} of the config, {loss["type"]}, cannot be built: {error}') from None
 
 
-def _holder_of(cfg: Config, path: list[str]) -> dict | None:
-    """The part of the model at a path, where there is one."""
-    holder = cfg.get('model')
+def _is_ours(loss: dict) -> bool:
+    return str(loss.get('type')).startswith(f'{SCOPE}.')
+
+
+def holders_of(cfg: Config, path: list[str]) -> list[dict]:
+    """The parts of the model at a path: one, several where they stand in a list as the stages of a cascade do, or none.
+
+    Args:
+        cfg: A config.
+        path: Names below ``model``.
+    """
+    holders = [cfg.get('model')]
     for name in path:
-        holder = holder.get(name) if isinstance(holder, dict) else None
-    return holder if isinstance(holder, dict) else None
+        found = [holder.get(name) for holder in holders if isinstance(holder, dict)]
+        holders = [each for part in found for each in (part if isinstance(part, (list, tuple)) else [part])]
+    return [holder for holder in holders if isinstance(holder, dict)]

@@ -78,7 +78,6 @@ class CocoMultiLabel(MultiLabelReader):
                 areas[label] = largest if area <= largest else area if area > largest else math.nan
         return areas
 
-
     def _boxes(self, image: dict, annotations: Iterable[dict], class_of_category: dict[int, int]) -> dict:
         """The size of an image and its boxes, as MMDetection's ``CocoDataset`` gives them."""
         try:
