@@ -25,6 +25,10 @@ COCO = [name for name in CONFIGS if name.endswith('_coco')]
 DIGITS = [name for name in CONFIGS if '_digits' in name]
 HEADS = ('retinanet', 'fcos', 'atss', 'deformable_detr', 'faster_rcnn')
 PAPERS = ('spa', 'two_way', 'lasd', 'dr', 'hill', 'splc')
+# With losses of which no two are alike.
+ONE_OF_EACH_HEAD = [
+    f'{head}_{loss}_coco' for head, loss in zip(HEADS, ('spa', 'dr', 'splc', 'two_way', 'lasd'), strict=True)
+]
 
 
 def read(name: str) -> Config:
@@ -92,8 +96,9 @@ def small(few_scenes, few_images, tmp_path, monkeypatch):
     return make
 
 
-@pytest.mark.parametrize('name', COCO)
+@pytest.mark.parametrize('name', ONE_OF_EACH_HEAD)
 def test_everything_that_a_training_on_coco_needs_is_built(name, small, fast_building):
+    """The other configs differ from these in the loss alone, as the tests of recipes and losses show."""
     runner = Runner.from_cfg(small(name))
     runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
     runner._train_loop = runner.build_train_loop(runner._train_loop)
@@ -112,14 +117,17 @@ def test_everything_that_a_training_on_coco_needs_is_built(name, small, fast_bui
     assert {id(weight) for weight in runner.model.parameters() if weight.requires_grad} <= trained
     # Stops where head and loss do not go together.
     (check,) = [hook for hook in runner.hooks if type(hook).__name__ == 'DetectorCheckHook']
-    check.before_train(runner)
+    check.before_run(runner)
 
 
 @pytest.mark.parametrize('name', DIGITS)
 def test_digit_detectors_train_and_evaluate(name, small):
     cfg = small(name)
-    cfg.train_cfg.update(max_epochs=1, val_interval=1)
-    cfg.train_dataloader.batch_size = 8
+    cfg.train_cfg.update(max_epochs=2, val_interval=2)  # of one iteration each: some losses go by epochs
+    cfg.train_dataloader.batch_size = 16
+    test_cfg = cfg.model.test_cfg.get('rcnn', cfg.model.test_cfg)
+    if 'score_thr' in test_cfg:
+        test_cfg.score_thr = -1.0  # nothing is found so early, and MMDetection has no figures of nothing
     runner = Runner.from_cfg(cfg)
     runner.train()
     assert runner.iter == 2
@@ -190,7 +198,7 @@ def test_losses_are_those_of_the_papers(name):
     else:
         assert weight == dict(deformable_detr=0.5, faster_rcnn=1.0).get(head, 0.25)
     assert found == expected
-    LOSSES.build(found)
+    assert LOSSES.build(head_config(read(name)).loss_cls).anchor_objection is None
 
 
 def test_the_schedule_of_digit_detectors():
@@ -217,7 +225,4 @@ def test_retinanet_finds_digits(tmp_path, monkeypatch):
     cfg.train_cfg.val_interval = cfg.train_cfg.max_epochs
     runner = Runner.from_cfg(cfg)
     runner.train()
-    found = {
-        key: runner.message_hub.get_scalar(f'val/{key}').current() for key in ('coco/bbox_mAP_50', 'coco/bbox_mAP')
-    }
-    assert found['coco/bbox_mAP_50'] > 0.8, found
+    assert runner.message_hub.get_scalar('val/coco/bbox_mAP_50').current() > 0.8
