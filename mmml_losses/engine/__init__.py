@@ -1,5 +1,6 @@
 """Hooks, and what the command-line tools share."""
 
+from .detector_check import DetectorCheckHook
 from .epoch_seed import EpochSeedHook
 from .feature_statistics import FeatureStatisticsHook
 from .label_recovery import LabelRecoveryHook
@@ -9,6 +10,7 @@ from .reliability_hook import ReliabilityDiagramHook
 from .training_set import TrainingSetHook
 
 __all__ = [
+    'DetectorCheckHook',
     'EpochSeedHook',
     'FeatureStatisticsHook',
     'LabelRecoveryHook',

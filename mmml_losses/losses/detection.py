@@ -16,7 +16,7 @@ class DetectionProtocol:
     """
 
     custom_cls_channels = True
-    """Whether a head asks :meth:`get_cls_channels` and :meth:`get_activation` instead of taking a softmax or sigmoid."""
+    """Whether a head asks :meth:`get_cls_channels` and :meth:`get_activation` instead of taking a softmax itself."""
     custom_activation = True
     """Whether a RoI head asks :meth:`get_accuracy`, and :meth:`get_activation` also between the stages of a cascade."""
     in_roi_head = False
@@ -28,7 +28,7 @@ class DetectionProtocol:
         return num_classes
 
     def get_activation(self, cls_score: Tensor) -> Tensor:
-        """The probabilities of logits (N, C): (N, C) for a dense head, (N, C + 1) with a last column of 0 for a RoI head.
+        """The probabilities of logits (N, C): (N, C) for a dense head, for a RoI head (N, C + 1), the last column 0.
 
         RoI heads drop the last column, whatever it is, and would otherwise never detect the last class.
         """
