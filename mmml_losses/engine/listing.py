@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -87,6 +88,12 @@ def list_kind(kind: str, configs_folder: Path) -> list[Entry]:
     registries, belongs = REGISTERED[kind]
     for package in sorted({location for registry in registries for location in registry._locations}):
         import_module(package)
+    if kind == 'heads':
+        # They import MMDetection, which is slow, and are left out where it is absent.
+        for registry in registries:
+            with suppress(ImportError):
+                for name in registry.on_demand:
+                    registry.get(name)
     short_names = short_names_of_losses(configs_folder / '_base_' / 'losses') if kind == 'losses' else {}
     found = {name: entry for registry in registries for name, entry in registry.module_dict.items()}
     return [

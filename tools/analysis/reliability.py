@@ -15,7 +15,7 @@ def main() -> None:
     parser.add_argument('--num-bins', type=int, default=10, help='number of bins')
     parser.add_argument('--binning', choices=['width', 'mass'], default='width', help='bins of equal width or mass')
     options = parser.parse_args()
-    runs = command_line.load_runs(options.runs)
+    runs = command_line.load_runs(options.runs, with_detectors=True)
     curves = command_line.measured(
         runs, lambda name, run: reliability_bins(run.scores, run.labels, options.num_bins, options.binning)
     )

@@ -7,7 +7,7 @@ scenes = dict(
     num_train=3000,
     num_test=1000,
     image_size=96,
-    digit_size=(14, 32),
+    digit_size=(20, 36),
     with_boxes=True,
 )
 train_pipeline = [

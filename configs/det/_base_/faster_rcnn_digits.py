@@ -7,7 +7,7 @@ model = dict(
         type='RPNHead',
         in_channels=64,
         feat_channels=64,
-        anchor_generator=dict(type='AnchorGenerator', scales=[1.5, 2.0], ratios=[1.4], strides=[8, 16]),
+        anchor_generator=dict(type='AnchorGenerator', scales=[2.0, 2.8], ratios=[1.4], strides=[8, 16]),
         bbox_coder=dict(type='DeltaXYWHBBoxCoder'),
         loss_cls=dict(type='CrossEntropyLoss', use_sigmoid=True),
         loss_bbox=dict(type='L1Loss'),
@@ -19,7 +19,7 @@ model = dict(
             roi_layer=dict(type='RoIAlign', output_size=5, sampling_ratio=0),
             out_channels=64,
             featmap_strides=[8, 16],
-            finest_scale=16,
+            finest_scale=24,
         ),
         bbox_head=dict(
             type='Shared2FCBBoxHead',

@@ -1,4 +1,4 @@
-# RetinaNet for DigitScenes. Digits are 14 to 32 px high and narrower than that.
+# RetinaNet for DigitScenes. Digits are 20 to 36 px high and narrower than that.
 _base_ = 'resnet_fpn_digits.py'
 
 model = dict(
@@ -10,7 +10,7 @@ model = dict(
         stacked_convs=2,
         feat_channels=64,
         anchor_generator=dict(
-            type='AnchorGenerator', octave_base_scale=1.5, scales_per_octave=2, ratios=[1.4], strides=[8, 16]
+            type='AnchorGenerator', octave_base_scale=2, scales_per_octave=2, ratios=[1.4], strides=[8, 16]
         ),
         bbox_coder=dict(type='DeltaXYWHBBoxCoder'),
         loss_cls=dict(use_sigmoid=True, loss_weight=0.25),  # as on COCO
