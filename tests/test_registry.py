@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 from mmengine.registry import MODELS as MMENGINE_MODELS
 from mmengine.registry import DefaultScope
 
 from mmml_losses.losses import SPALoss
-from mmml_losses.registry import DATASETS, HOOKS, LOSSES, METRICS, MODELS
+from mmml_losses.registry import DATASETS, DETECTION_HEADS, HOOKS, LOSSES, METRICS, MODELS
 
 
 def run_python(code: str) -> str:
@@ -88,19 +89,74 @@ def test_bare_names_in_our_registry_are_ours_inside_a_runner():
             LOSSES.build(dict(type='SPALos'))
 
 
-def test_functional_needs_no_openmmlab():
-    blocked = ('mmengine', 'mmcv', 'mmpretrain', 'mmdet')
-    code = (
+def without(*blocked: str) -> str:
+    """Code after which these packages or modules are absent."""
+    return (
         'import sys, importlib.abc\n'
         'class Block(importlib.abc.MetaPathFinder):\n'
         '    def find_spec(self, name, path=None, target=None):\n'
-        f'        if name.split(".")[0] in {blocked}: raise ModuleNotFoundError(name)\n'
+        f'        if name in {blocked} or name.split(".")[0] in {blocked}: raise ModuleNotFoundError(name)\n'
         'sys.meta_path.insert(0, Block())\n'
         'import importlib.util\n'
         'find = importlib.util.find_spec\n'
         f'importlib.util.find_spec = lambda name, package=None: None if name in {blocked} else find(name, package)\n'
-        'import torch, mmml_losses.functional as F\n'
+    )
+
+
+def test_functional_needs_no_openmmlab():
+    code = (
+        without('mmengine', 'mmcv', 'mmpretrain', 'mmdet') + 'import torch, mmml_losses.functional as F\n'
         'print(F.spa_link(torch.zeros(1)).item() > 0, any(name.startswith("mm") and not name.startswith("mmml") '
         'and name != "mmap" for name in sys.modules))'
     )
     assert run_python(code) == 'True False'
+
+
+@pytest.mark.parametrize('absent', ['mmdet', 'mmcv._ext', None])
+def test_what_is_not_for_detection_never_imports_it(absent):
+    code = (without(absent) if absent else '') + (
+        'import mmml_losses, sys\n'
+        'assert "mmdet" not in sys.modules\n'
+        'from mmml_losses.registry import DATASETS, HOOKS, METRICS, MODELS\n'
+        'for registry, name in ((MODELS, "SPALoss"), (MODELS, "MultiLabelHead"), (DATASETS, "DigitScenes"), '
+        '(METRICS, "DetectionCalibrationError"), (HOOKS, "DetectorCheckHook")): assert registry.get(name)\n'
+        'print([name for name in sys.modules if name.startswith("mmml_losses.models.detection")])'
+    )
+    assert run_python(code) == '[]'
+
+
+@pytest.mark.parametrize(
+    ('absent', 'missing'),
+    [
+        ('mmdet', 'MMDetection, which is not installed'),
+        ('mmcv._ext', 'mmcv with its compiled operators, which mmcv-lite has not'),
+    ],
+)
+def test_a_detection_head_says_what_to_install(absent, missing):
+    code = without(absent) + (
+        'import mmml_losses\n'
+        'from mmengine.registry import MODELS\n'
+        'try: MODELS.build(dict(type="mmml_losses.DETRHead", num_classes=3))\n'
+        'except ImportError as error: print(error)'
+    )
+    if absent == 'mmcv._ext' and find_spec('mmdet') is None:
+        pytest.skip('without MMDetection that is what is missing')
+    said = run_python(code)
+    assert said.startswith(f'mmml_losses.DETRHead needs {missing}: ')
+    assert said.endswith("pip install --no-build-isolation 'mmcv>=2.1.0,<2.2.0' 'mmdet>=3.3.0,<4.0.0'")
+
+
+@pytest.mark.needs_mmdet
+@pytest.mark.parametrize('name', DETECTION_HEADS)
+def test_detection_heads_are_found_on_demand_beside_mmdets(name):
+    from mmdet.registry import MODELS as MMDET_MODELS
+
+    ours, theirs = MMDET_MODELS.get(f'mmml_losses.{name}'), MMDET_MODELS.get(name)
+    assert issubclass(ours, theirs)
+    assert ours is not theirs
+    assert ours is MODELS.get(name)
+
+
+def test_detection_heads_are_among_the_near_names():
+    with pytest.raises(KeyError, match=r"did you mean.*'DeformableDETRHead'"):
+        MODELS.get('DeformableDetrHeads')

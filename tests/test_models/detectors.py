@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +87,26 @@ def detector_config(name: str, loss: dict, **head: Any) -> ConfigDict:
         cfg.bbox_head.type = f'mmml_losses.{OURS[name]}'
     if name == 'detr':
         cfg.train_cfg.assigner.match_costs[0] = dict(type='FocalLossCost', weight=1.0)
+    if name == 'dino':
+        cfg.dn_cfg.group_cfg.num_dn_queries = 4
+    if 'rcnn' in name:
+        _take_few_proposals(cfg)
+    else:
+        cfg.test_cfg.score_thr = 0.0
     for holder in loss_holders(cfg):
         holder.loss_cls = ConfigDict(loss)
     if 'bbox_head' in cfg:
         cfg.bbox_head.update(head)
     return cfg
+
+
+def _take_few_proposals(cfg: ConfigDict) -> None:
+    cfg.train_cfg.rpn_proposal.update(nms_pre=50, max_per_img=20)
+    cfg.test_cfg.rpn.update(nms_pre=50, max_per_img=20)
+    cfg.test_cfg.rcnn.update(score_thr=0.0, max_per_img=MOST_DETECTIONS)
+    stages = cfg.train_cfg.rcnn
+    for stage in stages if isinstance(stages, list) else [stages]:
+        stage.sampler.num = 24
 
 
 def read_recipe(name: str) -> Config:
@@ -123,7 +137,11 @@ def build_detector(cfg: ConfigDict) -> nn.Module:
     from mmdet.registry import MODELS
 
     torch.manual_seed(0)
-    return MODELS.build(cfg)
+    detector = MODELS.build(cfg)
+    for name, parameter in detector.named_parameters():
+        if name.endswith('level_embed'):  # which torch leaves as its memory was
+            nn.init.normal_(parameter)
+    return detector
 
 
 def heads_of(detector: nn.Module) -> list[nn.Module]:
@@ -181,10 +199,9 @@ def trained_parameters(detector: nn.Module, losses: dict[str, Tensor]) -> set[st
     return {name for name, gradient in found.items() if gradient.any()}
 
 
-def classification_losses(losses: dict[str, Tensor]) -> Iterator[Tensor]:
-    """Those of the losses that are the classifier's, of every level and stage."""
-    return (value for name, value in losses.items() if 'loss_cls' in name and 'rpn' not in name)
-
-
-def runner_config(model: ConfigDict) -> Config:
-    return Config(dict(model=model, default_scope='mmdet'))
+def detections(detector: nn.Module, images: Tensor, samples: list) -> InstanceData:
+    """What the detector finds in the images, together."""
+    detector.eval()
+    with torch.no_grad():
+        found = detector.predict(images, samples, rescale=False)
+    return InstanceData.cat([sample.pred_instances for sample in found])

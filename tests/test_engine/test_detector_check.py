@@ -1,0 +1,179 @@
+"""Detectors whose heads and losses do not go together are stopped before they run."""
+
+import pytest
+import torch
+from mmengine.model import BaseModel
+from mmengine.runner import Runner
+from torch import nn
+
+from mmml_losses.engine.detector_check import check_detector
+from mmml_losses.losses import BCELoss, SPALoss
+from tests.test_models.detectors import CLASSES, OURS, RECIPES, build_detector, detector_config, set_loss
+
+SPA = dict(type='mmml_losses.SPALoss', use_sigmoid=True)
+needs_mmdet = pytest.mark.needs_mmdet
+
+
+@needs_mmdet
+@pytest.mark.parametrize('name', RECIPES)
+def test_our_recipes_pass(name):
+    check_detector(build_detector(detector_config(name, SPA)))
+
+
+@needs_mmdet
+@pytest.mark.parametrize('name', ['retinanet', 'fcos'])
+def test_a_dense_head_without_use_sigmoid_is_refused(name):
+    detector = build_detector(detector_config(name, dict(type='mmml_losses.BCELoss')))
+    expected = (
+        r'bbox_head.loss_cls must have use_sigmoid=True in its config, got none: \w+ reads it there, and has made 4'
+    )
+    with pytest.raises(ValueError, match=expected):
+        check_detector(detector)
+
+
+@needs_mmdet
+@pytest.mark.parametrize('name', OURS)
+def test_a_head_that_spells_the_sigmoid_is_answered_with_ours(name):
+    cfg = detector_config(name, SPA)
+    cfg.bbox_head.type = OURS[name]
+    detector = build_detector(cfg)
+    expected = (
+        f"bbox_head.type must be 'mmml_losses.{OURS[name]}' for SPALoss with the link SPALink, got '{OURS[name]}', "
+        'which takes the sigmoid'
+    )
+    with pytest.raises(ValueError, match=expected):
+        check_detector(detector)
+    set_loss(detector, dict(type='HillLoss'))
+    check_detector(detector)  # which is read by the sigmoid
+
+
+@needs_mmdet
+def test_a_scaled_sigmoid_is_another_link_than_the_sigmoid():
+    cfg = detector_config('detr', dict(type='mmml_losses.BCELoss', link=dict(type='mmml_losses.TemperatureLink')))
+    check_detector(build_detector(cfg))
+    cfg.bbox_head.type = 'DETRHead'
+    with pytest.raises(ValueError, match='BCELoss with the link TemperatureLink'):
+        check_detector(build_detector(cfg))
+
+
+@needs_mmdet
+def test_a_head_that_we_have_none_for_must_be_read_by_the_sigmoid():
+    cfg = detector_config('faster_rcnn', SPA)
+    cfg.rpn_head.loss_cls = SPA
+    with pytest.raises(ValueError, match=r'rpn_head.loss_cls must be a loss that is read by the sigmoid, got SPALoss'):
+        check_detector(build_detector(cfg))
+    cfg.rpn_head.loss_cls = dict(type='mmml_losses.HillLoss', use_sigmoid=True)
+    check_detector(build_detector(cfg))
+
+
+@needs_mmdet
+def test_mmdet_before_dense_heads_asked_the_loss_is_refused_for_other_links(monkeypatch):
+    from mmdet.models.dense_heads.base_dense_head import BaseDenseHead
+
+    monkeypatch.setattr(BaseDenseHead, '_predict_by_feat_single', lambda self, cls_score: cls_score.sigmoid())
+    detector = build_detector(detector_config('retinanet', SPA))
+    with pytest.raises(ValueError, match=r'SPALink, which dense heads ask for from .* 3.3 on: install mmdet>=3.3.0'):
+        check_detector(detector)
+    set_loss(detector, dict(type='BCELoss'))
+    check_detector(detector)
+
+
+@needs_mmdet
+@pytest.mark.parametrize('name', ['retinanet', 'detr', 'cascade_rcnn'])
+@pytest.mark.parametrize(
+    ('loss', 'reason'),
+    [
+        (dict(type='LSEPLoss'), 'the background would never be trained'),
+        (dict(type='DRLoss'), 'bucket_size must be'),
+        (dict(type='EMLoss'), 'its negative term never says'),
+        (dict(type='LargeLossCorrection', permanent=True), 'it remembers every sample'),
+    ],
+)
+def test_losses_that_cannot_work_on_anchors_are_refused(name, loss, reason):
+    detector = build_detector(detector_config(name, SPA))
+    set_loss(detector, loss)
+    with pytest.raises(ValueError, match=f'loss_cls must be a loss of anchors.*, got {loss["type"]}: .*{reason}'):
+        check_detector(detector)
+
+
+@needs_mmdet
+@pytest.mark.parametrize('loss', [dict(type='ZLPRLoss'), dict(type='SumLoss', losses=dict(bce=dict(type='BCELoss')))])
+def test_a_head_that_chooses_anchors_by_their_loss_needs_a_pointwise_one(loss):
+    detector = build_detector(detector_config('paa', SPA))
+    set_loss(detector, loss)
+    with pytest.raises(ValueError, match=f'must be a pointwise loss, got {loss["type"]}: PAAHead chooses anchors'):
+        check_detector(detector)
+
+
+@needs_mmdet
+def test_queries_must_not_be_matched_by_a_softmax():
+    cfg = detector_config('detr', SPA)
+    cfg.train_cfg.assigner.match_costs[0] = dict(type='ClassificationCost', weight=1.0)
+    expected = "train_cfg.assigner.match_costs must have 'FocalLossCost' .* got 'ClassificationCost'"
+    with pytest.raises(ValueError, match=expected):
+        check_detector(build_detector(cfg))
+
+
+@needs_mmdet
+def test_a_roi_head_of_fixed_width_is_refused():
+    cfg = detector_config('faster_rcnn', SPA)
+    cfg.roi_head.bbox_head.update(type='DoubleConvFCBBoxHead', num_convs=1, num_fcs=1, conv_out_channels=16)
+    cfg.roi_head.update(type='DoubleHeadRoIHead', reg_roi_scale_factor=1.3)
+    with pytest.raises(ValueError, match='DoubleConvFCBBoxHead has 4 logits for 3 classes and does not ask the loss'):
+        check_detector(build_detector(cfg))
+
+
+@needs_mmdet
+@pytest.mark.parametrize(
+    ('kind', 'reason'), [('GFLHead', 'quality of their boxes'), ('FreeAnchorRetinaHead', 'never calls loss_cls')]
+)
+def test_heads_that_want_another_kind_of_loss_are_refused(kind, reason):
+    from mmdet.registry import MODELS
+
+    anchors = dict(type='AnchorGenerator', ratios=[1.0], scales=[8], strides=[8])
+    sizes = dict(num_classes=CLASSES, in_channels=32, feat_channels=32)
+    head = MODELS.build(dict(type=kind, loss_cls=SPA, anchor_generator=anchors, **sizes))
+    with pytest.raises(ValueError, match=f'bbox_head.loss_cls must be a loss made for {kind}, got SPALoss: .*{reason}'):
+        check_detector(nn.ModuleDict(dict(bbox_head=head)))
+
+
+class Classifier(nn.Module):
+    """Not a detector, but with a loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(2, 3)
+        self.head.loss_module = SPALoss()
+
+
+def test_models_that_are_no_detectors_are_left_alone():
+    check_detector(Classifier())
+
+
+class Detector(BaseModel):
+    """As little as a detector with a dense head without ``use_sigmoid`` shows of itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.bbox_head = nn.Linear(1, 4)
+        self.bbox_head.num_classes, self.bbox_head.cls_out_channels, self.bbox_head.loss_cls = 3, 4, BCELoss()
+
+    def forward(self, *args, **kwargs):
+        raise AssertionError('the run has begun')
+
+
+@pytest.mark.parametrize('task', ['train', 'val', 'test'])
+def test_the_hook_stops_every_kind_of_run_before_it_begins(task, tmp_path):
+    evaluator = dict(type='mmml_losses.MultiLabelAP')
+    dataset = torch.utils.data.TensorDataset(torch.zeros(1))
+    data = dict(batch_size=1, num_workers=0, dataset=dataset, sampler=dict(type='DefaultSampler', shuffle=False))
+    optimizer = dict(optimizer=dict(type='SGD', lr=0.1))
+    parts = dict(
+        train=dict(train_dataloader=data, train_cfg=dict(by_epoch=True, max_epochs=1), optim_wrapper=optimizer),
+        val=dict(val_dataloader=data, val_cfg=dict(), val_evaluator=evaluator),
+        test=dict(test_dataloader=data, test_cfg=dict(), test_evaluator=evaluator),
+    )
+    hooks = [dict(type='mmml_losses.DetectorCheckHook')]
+    runner = Runner(Detector(), str(tmp_path), custom_hooks=hooks, experiment_name=f'check_{task}', **parts[task])
+    with pytest.raises(ValueError, match=r'bbox_head.loss_cls must have use_sigmoid=True'):
+        getattr(runner, task)()
