@@ -8,13 +8,14 @@ from pathlib import Path
 
 from mmengine.config import Config, ConfigDict
 from mmengine.dist import is_main_process
-from mmengine.evaluator import DumpResults
+from mmengine.evaluator import DumpResults, Evaluator
 
 from mmml_losses.engine import launch
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
+from mmml_losses.engine.loss_swap import is_detector
 from mmml_losses.engine.metric_files import save_metrics
-from mmml_losses.evaluation import SavePredictions
+from mmml_losses.evaluation import DetectionCalibrationError, SavePredictions
 
 PREDICTION_SUFFIXES = ('.npz', '.pkl', '.pickle')
 METRIC_SUFFIXES = ('.json', '.yaml', '.yml', '.pkl', '.pickle')
@@ -70,6 +71,8 @@ def apply_test_arguments(cfg: Config, args: argparse.Namespace) -> None:
 def use_test_time_augmentation(cfg: Config) -> None:
     """Take the config's ``tta_model`` and ``tta_pipeline``, or average over an image and its mirror image."""
     pipeline = cfg.test_dataloader.dataset.pipeline
+    if is_detector(cfg) and not {'tta_model', 'tta_pipeline'} <= cfg.keys():
+        raise UsageError('--tta of a detector needs a tta_model and a tta_pipeline in the config')
     if 'tta_pipeline' not in cfg:
         flips = [dict(type='RandomFlip', prob=1.0), dict(type='RandomFlip', prob=0.0)]
         cfg.tta_pipeline = [*deepcopy(pipeline[:-1]), dict(type='TestTimeAug', transforms=[flips, [pipeline[-1]]])]
@@ -78,13 +81,26 @@ def use_test_time_augmentation(cfg: Config) -> None:
     cfg.test_dataloader.dataset.pipeline = cfg.tta_pipeline
 
 
+def save_detections(evaluator: Evaluator, file: str) -> None:
+    """Let the metric that matches detections to objects save what it finds."""
+    matching = [metric for metric in evaluator.metrics if isinstance(metric, DetectionCalibrationError)]
+    if not matching:
+        raise UsageError(
+            f'--out {file} of a detector needs a metric that matches its detections: add '
+            "dict(type='mmml_losses.DetectionCalibrationError') to test_evaluator, or save all detections as .pkl"
+        )
+    matching[0].out_file = Path(file)
+
+
 def main() -> None:
     args = parse_args()
     cfg = launch.load_config(args, LOSSES_FOLDER, apply_test_arguments)
     require_data(cfg, args.config)
     cfg.load_from = launch.safe_checkpoint(args.checkpoint, cfg)
     runner = launch.build_runner(cfg)
-    if args.out is not None and args.out_item != 'metrics':
+    if args.out is not None and args.out_item != 'metrics' and is_detector(cfg) and args.out.endswith('.npz'):
+        save_detections(runner.test_evaluator, args.out)
+    elif args.out is not None and args.out_item != 'metrics':
         saver = (SavePredictions if args.out.endswith('.npz') else DumpResults)(args.out)
         saver.dataset_meta = runner.test_evaluator.dataset_meta  # the names of the classes
         runner.test_evaluator.metrics.insert(0, saver)  # before any metric that takes long and may be stopped

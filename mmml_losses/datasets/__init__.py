@@ -20,6 +20,7 @@ from .transforms.crop import CropToBox
 from .transforms.views import PackViews
 from .wrappers.label_wrapper import LabelWrapper
 from .wrappers.long_tailed import LongTailed
+from .wrappers.missing_boxes import MissingBoxes
 from .wrappers.missing_labels import MissingLabels
 from .wrappers.partial_labels import PartialLabels
 from .wrappers.relabelled import Relabelled
@@ -42,6 +43,7 @@ __all__ = [
     'LabelChanges',
     'LabelWrapper',
     'LongTailed',
+    'MissingBoxes',
     'MissingDataError',
     'MissingLabels',
     'OpenImages',

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from ..evaluation import Predictions, group_classes, load_class_frequencies, load_predictions
 from ..evaluation.class_groups import HEAD_FROM, MEDIUM_FROM
+from ..evaluation.detection import are_detections
 from ..visualization import read_label_recovery, save_figure
 from ..visualization.style import checked_picture_path
 from .errors import UsageError
@@ -87,11 +88,18 @@ def split_names(arguments: Sequence[str]) -> dict[str, str]:
     return values
 
 
-def load_runs(arguments: Sequence[str]) -> dict[str, Predictions]:
-    """Read the predictions of runs that are given as ``NAME=PATH`` or ``PATH``."""
+def load_runs(arguments: Sequence[str], with_detectors: bool = False) -> dict[str, Predictions]:
+    """Read the predictions of runs that are given as ``NAME=PATH`` or ``PATH``.
+
+    Args:
+        arguments: The runs.
+        with_detectors: Whether they may be of detectors, whose columns are detections and not classes.
+    """
     with clear_errors():
         runs = {name: load_predictions(file) for name, file in files_of(arguments).items()}
     for name, run in runs.items():
+        if are_detections(run.class_names) and not with_detectors:
+            raise UsageError(f"'{name}' must be the run of a classifier, got detections, which are no labels")
         if not (run.labels >= 0).any():
             raise UsageError(f"'{name}' has no known label: there is nothing to measure")
     return runs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,10 +21,11 @@ DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 def require_data(cfg: Config, config_file: str) -> None:
     """Stop when files of a dataset are missing, and say what runs without them."""
     datasets = [dataset for _, dataset in unloaded_datasets(cfg)]
-    missing = [file for dataset in datasets for file in dataset.missing_files()]
+    of_others = list(_missing_annotations(cfg))
+    missing = [file for dataset in datasets for file in dataset.missing_files()] + of_others
     if missing:
         listing = '\n'.join(f'  {file}' for file in dict.fromkeys(missing))
-        if any(dataset.missing_files() for dataset in datasets if not isinstance(dataset, LabelWrapper)):
+        if of_others or any(dataset.missing_files() for dataset in datasets if not isinstance(dataset, LabelWrapper)):
             advice = (
                 'Without any download, this trains on data that it makes itself:\n'
                 f'  python tools/train.py {digits_sibling(Path(config_file))}'
@@ -39,18 +41,32 @@ def require_data(cfg: Config, config_file: str) -> None:
 
 def unloaded_datasets(cfg: Config) -> Iterator[tuple[dict, BaseDataset]]:
     """The datasets of a config that can tell what they miss, also those inside wrappers, each beside its settings."""
+    for settings, kind in _dataset_settings(cfg):
+        can_tell = hasattr(kind, 'missing_files')
+        wraps = isinstance(kind, type) and issubclass(kind, LabelWrapper)
+        if can_tell or wraps:
+            arguments = {key: value for key, value in settings.items() if key != 'type'}
+            dataset = _unloaded(kind, arguments)  # of every wrapper, to see whether it can be built
+            if can_tell:
+                yield settings, dataset
+
+
+def _missing_annotations(cfg: Config) -> Iterator[str]:
+    """Annotation files that are not there of datasets that cannot tell, such as MMDetection's."""
+    for settings, kind in _dataset_settings(cfg):
+        if settings.get('ann_file') and not hasattr(kind, 'missing_files'):
+            file = os.path.join(settings.get('data_root') or '', settings['ann_file'])
+            if '://' not in file and not os.path.exists(file):
+                yield file
+
+
+def _dataset_settings(cfg: Config) -> Iterator[tuple[dict, type]]:
+    """The settings of all datasets of a config, also inside wrappers, each with the class that it names."""
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
         for name in DATALOADERS:
             for settings in _dicts_with_type((cfg.get(name) or {}).get('dataset')):
                 kind = settings['type']
-                kind = DATASETS.get(kind) if isinstance(kind, str) else kind
-                can_tell = hasattr(kind, 'missing_files')
-                wraps = isinstance(kind, type) and issubclass(kind, LabelWrapper)
-                if can_tell or wraps:
-                    arguments = {key: value for key, value in settings.items() if key != 'type'}
-                    dataset = _unloaded(kind, arguments)  # of every wrapper, to see whether it can be built
-                    if can_tell:
-                        yield settings, dataset
+                yield settings, DATASETS.get(kind) if isinstance(kind, str) else kind
 
 
 def _unloaded(kind: type, arguments: dict):
@@ -74,11 +90,15 @@ def _dicts_with_type(node) -> Iterator[dict]:
 
 
 def digits_sibling(config_file: Path) -> Path:
-    """The config of the same method on DigitScenes: ``spa_lpr_coco.py`` has ``spa_lpr_digits.py``."""
+    """The config of the same method on DigitScenes: ``spa_lpr_coco.py`` has ``spa_lpr_digits.py``.
+
+    Of a detector without one for its loss, it is that of another loss.
+    """
     stem = config_file.stem
     while stem:
-        sibling = config_file.with_name(f'{stem}_digits.py')
-        if sibling.is_file():
-            return sibling
+        siblings = sorted(config_file.parent.glob(f'{stem}_*_digits.py'))
+        siblings = [config_file.with_name(f'{stem}_digits.py'), *siblings]
+        if found := next((sibling for sibling in siblings if sibling.is_file()), None):
+            return found
         stem = re.sub(r'_?[^_]*$', '', stem)
     return config_file.with_name('spa_lpr_digits.py')

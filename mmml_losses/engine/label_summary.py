@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
 
+from mmengine.dataset import BaseDataset
 from mmengine.dist import master_only
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
 from mmengine.runner import Runner
 
-from ..datasets import read_label_changes
-from ..datasets.labels.nesting import class_names
+from ..datasets import MissingBoxes, read_label_changes
+from ..datasets.labels.nesting import class_names, parts_of
 from ..evaluation import LabelSummary, describe_labels, summarize_labels
 from ..evaluation.class_groups import HEAD_FROM, MEDIUM_FROM
 from ..registry import HOOKS
@@ -66,11 +67,20 @@ class LabelSummaryHook(Hook):
         except Exception as error:
             _log(f'they cannot be read ({type(error).__name__}: {error})')
             return
-        _log('\n    '.join(describe_labels(self.summary)))
+        _log('\n    '.join((*describe_labels(self.summary), *_describe_boxes(dataset))))
 
 
 def _num_entries(dataset: Sized) -> int:
     return len(dataset) * len(class_names(dataset)) if hasattr(dataset, '__len__') else 0
+
+
+def _describe_boxes(dataset: BaseDataset) -> Iterator[str]:
+    """What wrappers that hide single boxes made of them, a line for each."""
+    if isinstance(dataset, MissingBoxes):
+        hidden, all_boxes = dataset.count_boxes()
+        yield f'{type(dataset).__name__} hides {hidden:,} of {all_boxes:,} boxes'
+    for part in parts_of(dataset):
+        yield from _describe_boxes(part)
 
 
 def _log(message: str) -> None:

@@ -23,7 +23,7 @@ from ..losses.provenance import warn_of_other_loss
 from ..registry import UnknownNameError
 from .data_check import DATALOADERS
 from .errors import UsageError
-from .loss_swap import check_loss, find_loss, swap_loss
+from .loss_swap import check_loss, find_loss, is_detector, swap_loss
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -96,7 +96,7 @@ def read_config(args: argparse.Namespace, losses_folder: Path) -> Config:
         raise UsageError(f'config {args.config} does not exist')
     cfg = Config.fromfile(args.config)
     if args.loss is not None:  # before the options, which may be for the new loss
-        swap_loss(cfg, find_loss(args.loss, losses_folder))
+        swap_loss(cfg, find_loss(args.loss, losses_folder, is_detector(cfg)))
     cfg.merge_from_dict(args.cfg_options or {})
     return cfg
 
@@ -121,19 +121,21 @@ def load_config(
     check_loss(cfg)
     for name in DATALOADERS:
         if cfg.get(name) is not None:
-            cfg[name] = dataloader_with_defaults(cfg[name], pin_memory=not args.no_pin_memory)
+            # Detectors take images of several sizes in one batch.
+            collate = 'pseudo_collate' if is_detector(cfg) else 'default_collate'
+            cfg[name] = dataloader_with_defaults(cfg[name], pin_memory=not args.no_pin_memory, collate=collate)
     apply_arguments(cfg, args)
     if args.launcher == 'pytorch' and not torch.cuda.is_available():
         distribute_over_cpus(cfg)
     return cfg
 
 
-def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool) -> ConfigDict:
+def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool, collate: str = 'default_collate') -> ConfigDict:
     """MMPretrain's defaults, left out where they would only raise an error or a warning."""
     defaults = ConfigDict(
         pin_memory=pin_memory and torch.cuda.is_available(),
         persistent_workers=dataloader.get('num_workers', 0) > 0,
-        collate_fn=dict(type='default_collate'),
+        collate_fn=dict(type=collate),
     )
     defaults.update(dataloader)
     if not pin_memory:

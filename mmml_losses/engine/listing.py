@@ -26,7 +26,7 @@ from ..registry import (
     TRANSFORMS,
     Registry,
 )
-from .loss_swap import LOSS_PATHS
+from .loss_swap import LOSS_PATHS, holders_of
 from .pseudo_labels import leaf_configs
 
 
@@ -82,12 +82,15 @@ def list_kind(kind: str, configs_folder: Path) -> list[Entry]:
         configs_folder: Where the configs are; its ``_base_/losses`` holds the short names of losses.
     """
     if kind == 'configs':
-        return [Entry(file.stem, describe_config(file)) for file in sorted(configs_folder.glob('*.py'))]
+        files = [*sorted(configs_folder.glob('*.py')), *sorted(configs_folder.glob('det/*.py'))]
+        names = [file.relative_to(configs_folder).with_suffix('').as_posix() for file in files]
+        return [Entry(name, describe_config(file)) for name, file in zip(names, files, strict=True)]
     registries, belongs = REGISTERED[kind]
     for package in sorted({location for registry in registries for location in registry._locations}):
         import_module(package)
-    for registry in registries:
-        _import_what_can_be(registry)
+    if kind == 'heads':
+        for registry in registries:
+            _import_what_can_be(registry)
     short_names = short_names_of_losses(configs_folder / '_base_' / 'losses') if kind == 'losses' else {}
     found = {name: entry for registry in registries for name, entry in registry.module_dict.items()}
     return [
@@ -144,9 +147,7 @@ def _first_comment(file: Path) -> Iterator[str]:
 
 def _loss_of(cfg: Config) -> str:
     for *path, key in LOSS_PATHS:
-        loss = cfg.model
-        for name in (*path, key):
-            loss = loss.get(name) if isinstance(loss, Mapping) else None
+        loss = next((holder.get(key) for holder in holders_of(cfg, path)), None)
         if isinstance(loss, Mapping):
             return ' + '.join(_short(part.get('type')) for part in (loss.get('losses') or {'': loss}).values())
     return 'the loss of the head'

@@ -16,17 +16,23 @@ from .errors import UsageError
 
 # Where the heads of MMPretrain, dense detectors and two-stage detectors keep their classification loss.
 LOSS_PATHS = (('head', 'loss'), ('bbox_head', 'loss_cls'), ('roi_head', 'bbox_head', 'loss_cls'))
+# What the head of a detector decides about its loss, unless the loss does.
+KEPT_BY_DETECTORS = ('use_sigmoid', 'loss_weight')
 
 
-def find_loss(name_or_file: str, losses_folder: Path) -> dict:
+def find_loss(name_or_file: str, losses_folder: Path, for_detector: bool = False) -> dict:
     """The config of a loss.
 
     Args:
         name_or_file: A config file, the stem of a file in ``losses_folder``, the name of a loss of this package, or
             another project's loss with its scope, such as ``mmpretrain.AsymmetricLoss``.
         losses_folder: Folder of config files that hold one loss each.
+        for_detector: Whether a file for detectors, where there is one of this name, comes first.
     """
-    for file in (Path(name_or_file), losses_folder / f'{name_or_file}.py'):
+    files = [Path(name_or_file), losses_folder / f'{name_or_file}.py']
+    if for_detector:
+        files.insert(1, losses_folder.parents[1] / 'det' / '_base_' / 'losses' / f'{name_or_file}.py')
+    for file in files:
         if file.suffix == '.py' and file.is_file():
             return _read_loss(file)
     if name_or_file.endswith('.py'):
@@ -67,8 +73,8 @@ def swap_loss(cfg: Config, loss: dict) -> None:
     it, and the new loss does not, it stays. Two kinds of losses are left as they are, with a warning: the parts of a
     sum, whose proportion it would change, and losses of other projects, to which our heads pass a divisor.
     """
-    holder, key = _find_place(cfg)
-    reduction = _reduction_of(holder.get(key))
+    holders, key = _find_places(cfg)
+    reduction = _reduction_of(holders[0].get(key))
     if reduction is not None and _reduction_of(loss) is None:
         if _is_ours(loss) and 'losses' not in loss:
             loss = dict(loss, reduction=reduction)
@@ -83,16 +89,33 @@ def swap_loss(cfg: Config, loss: dict) -> None:
 
 
 def replace_loss(cfg: Config, loss: dict) -> None:
-    """Put a loss in the place of the config's classification loss."""
-    holder, key = _find_place(cfg)
-    holder[key] = ConfigDict(loss)
+    """Put a loss in the place of the config's classification loss, in each stage of a cascade.
+
+    A detector keeps ``use_sigmoid``, which dense heads read from the config, and the weight of the classification
+    against the boxes, unless the loss has its own.
+    """
+    holders, key = _find_places(cfg)
+    for holder in holders:
+        kept = {}
+        if key == 'loss_cls':
+            kept = {name: value for name, value in (holder.get(key) or {}).items() if name in KEPT_BY_DETECTORS}
+            kept |= dict(use_sigmoid=True) if _is_ours(loss) else {}
+        holder[key] = ConfigDict(kept | dict(loss))
+
+
+def is_detector(cfg: Config) -> bool:
+    """Whether the model of a config has the head of a detector, also inside test-time augmentation."""
+    paths = [path for *path, key in LOSS_PATHS if key == 'loss_cls']
+    return any(holders_of(cfg, [*outside, *path]) for path in paths for outside in ((), ('module',)))
 
 
 def check_loss(cfg: Config) -> None:
     """Build the config's classification loss, if it is one of ours, so that a mistake in it shows before all else."""
     for *path, key in LOSS_PATHS:
-        loss = (_holder_of(cfg, path) or {}).get(key)
-        if isinstance(loss, dict) and _is_ours(loss):
+        for holder in holders_of(cfg, path):
+            loss = holder.get(key)
+            if not isinstance(loss, dict) or not _is_ours(loss):
+                continue
             try:
                 LOSSES.build(copy.deepcopy(loss))
             except (TypeError, ValueError) as error:
@@ -100,22 +123,28 @@ def check_loss(cfg: Config) -> None:
                 raise UsageError(f'{place} of the config, {loss["type"]}, cannot be built: {error}') from None
 
 
-def _find_place(cfg: Config) -> tuple[dict, str]:
-    """The part of the model that has the classification loss, and its name there."""
+def _find_places(cfg: Config) -> tuple[list[dict], str]:
+    """The parts of the model that have the classification loss, and its name there."""
     for *path, key in LOSS_PATHS:
-        holder = _holder_of(cfg, path)
-        if holder is not None:
-            return holder, key
+        holders = holders_of(cfg, path)
+        if holders:
+            return holders, key
     places = ', '.join('.'.join(('model', *path)) for path in LOSS_PATHS)
     raise UsageError(f'--loss found no classification loss in the config; it looks for {places}')
 
 
-def _holder_of(cfg: Config, path: list[str]) -> dict | None:
-    """The part of the model at a path, where there is one."""
-    holder = cfg.get('model')
+def holders_of(cfg: Config, path: list[str]) -> list[dict]:
+    """The parts of the model at a path: one, several where they stand in a list as the stages of a cascade do, or none.
+
+    Args:
+        cfg: A config.
+        path: Names below ``model``.
+    """
+    holders = [cfg.get('model')]
     for name in path:
-        holder = holder.get(name) if isinstance(holder, dict) else None
-    return holder if isinstance(holder, dict) else None
+        found = [holder.get(name) for holder in holders if isinstance(holder, dict)]
+        holders = [each for part in found for each in (part if isinstance(part, (list, tuple)) else [part])]
+    return [holder for holder in holders if isinstance(holder, dict)]
 
 
 def _is_ours(loss: dict) -> bool:

@@ -11,7 +11,7 @@ from mmengine.hooks import Hook
 from mmengine.logging import print_log
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 
-from ..evaluation.metrics import CalibrationError
+from ..evaluation.metrics import CalibrationError, DetectionCalibrationError
 from ..registry import HOOKS, SCOPE
 
 
@@ -87,7 +87,8 @@ def reliability_image(metric: CalibrationError, dpi: int = 100) -> np.ndarray:
 
     from ..visualization import plot_reliability
 
-    figure = plot_reliability({'validation': metric.bins})
+    predicted = 'detections' if isinstance(metric, DetectionCalibrationError) else 'labels'
+    figure = plot_reliability({'validation': metric.bins}, predicted=predicted)
     figure.set_dpi(dpi)
     figure.set_facecolor('white')
     canvas = FigureCanvasAgg(figure)

@@ -157,6 +157,16 @@ def match_detections(
     return matched
 
 
+def detection_columns(count: int) -> tuple[str, ...]:
+    """Names for the columns of matched detections in a predictions file, where others have the names of classes."""
+    return tuple(f'detection {number}' for number in range(1, count + 1))
+
+
+def are_detections(names: tuple[str, ...]) -> bool:
+    """Whether the columns of a predictions file are detections, by their names."""
+    return names == detection_columns(len(names))
+
+
 def check_matching(iou_threshold: float, ignored_overlap: str, min_score: float = 0.0) -> None:
     """Refuse a threshold, a score or a rule that makes no sense."""
     if not 0 < iou_threshold <= 1:

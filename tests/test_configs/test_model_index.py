@@ -12,9 +12,10 @@ INDEX = yaml.safe_load((ROOT / 'model-index.yml').read_text())
 
 def test_every_config_is_a_model_of_a_known_collection():
     collections = {collection['Name'] for collection in INDEX['Collections']}
-    assert [model['Name'] for model in INDEX['Models']] == [config.stem for config in CONFIGS]
+    files = [*CONFIGS, *sorted((FOLDER / 'det').glob('*.py'))]
+    assert [model['Name'] for model in INDEX['Models']] == [config.stem for config in files]
+    assert [model['Config'] for model in INDEX['Models']] == [str(config.relative_to(ROOT)) for config in files]
     for model in INDEX['Models']:
-        assert model['Config'] == f'configs/{model["Name"]}.py'
         assert model['In Collection'] in collections
         assert model['Metadata']['Training Data']
     assert {model['In Collection'] for model in INDEX['Models']} == collections

@@ -44,6 +44,20 @@ def test_every_listed_config_exists():
         assert meant & files if 'NET' in name else meant <= files, name
 
 
+def test_every_detector_is_listed():
+    text = TEXT[TEXT.index('## Detectors') :]
+    files = {config.stem for config in (FOLDER / 'det').glob('*.py')}
+    listed = set(re.findall(r'`det/(\w+)\.py`', text))
+    assert {name for name in listed if 'HEAD' not in name} == {name for name in files if '_digits' in name}
+    sentence = text[: text.index('None of them')]
+    heads, losses = (re.findall(r'`(\w+)`', part) for part in sentence.split('HEAD is')[1].split('; LOSS is'))
+    assert {name for name in files if name.endswith('_coco')} == (
+        {f'{head}_{loss}_coco' for head in heads for loss in losses[:-2]}
+        | {f'{head}_{losses[-2]}_coco' for head in heads[:-1]}
+        | {f'retinanet_{losses[-1]}_coco'}
+    )
+
+
 def test_every_listed_loss_exists():
     losses = {file.stem for file in LOSSES_FOLDER.glob('*.py')}
     named = set(re.findall(r'--loss (\w+)', TEXT)) - {'NAME'}

@@ -214,3 +214,71 @@ def test_the_configs_read_it_and_a_missing_image_is_named(coco_root, year):
     gone.unlink()
     with pytest.raises(FileNotFoundError, match=gone.name):
         test[0]
+
+
+BOXES = [
+    (5, 90, 0, [1, 2, 3, 4]),
+    (5, 3, 0, [0, 0, 12, 10]),
+    (5, 17, 1, [2, 2, 4, 4]),
+    (5, 3, 0, [0, 0, 0.5, 9]),  # less than a pixel wide
+    (5, 3, 0, [12, 0, 3, 3]),  # beside the image
+    (5, 3, 0, [-2, 4, 3, 3]),
+]
+
+
+def write_boxes(root):
+    annotations = [
+        dict(id=number, image_id=image, category_id=label, iscrowd=crowd, bbox=bbox, area=bbox[2] * bbox[3])
+        for number, (image, label, crowd, bbox) in enumerate(BOXES, start=1)
+    ]
+    images = [dict(id=number, file_name=f'{number}.jpg', width=12, height=10) for number in (9, 5)]
+    rewrite(root, images=images, annotations=annotations)
+
+
+def test_boxes_come_where_asked_for(coco_root):
+    write_boxes(coco_root)
+    assert 'instances' not in build(coco_root)[1]
+    empty, full = build(coco_root, with_boxes=True)
+    assert (empty['instances'], empty['gt_label']) == ([], [])
+    assert (full['width'], full['height'], full['gt_label']) == (12, 10, [CAT, CAR, PERSON])
+    assert full['instances'] == [
+        dict(bbox=[1, 2, 4, 6], bbox_label=PERSON, ignore_flag=0),
+        dict(bbox=[0, 0, 12, 10], bbox_label=CAT, ignore_flag=0),
+        dict(bbox=[2, 2, 6, 6], bbox_label=CAR, ignore_flag=1),
+        dict(bbox=[-2, 4, 1, 7], bbox_label=CAT, ignore_flag=0),
+    ]
+
+
+@pytest.mark.needs_mmdet
+def test_boxes_are_those_of_mmdetection(coco_root):
+    write_boxes(coco_root)
+    metainfo = dict(classes=('person', 'cat', 'car'))  # in the order of the file, which MMDetection goes by
+    theirs = pytest.importorskip('mmdet.datasets').CocoDataset(
+        ann_file='instances.json',
+        data_root=str(coco_root),
+        data_prefix=dict(img='train'),
+        metainfo=metainfo,
+        pipeline=[],
+    )
+    ours = build(coco_root, with_boxes=True, metainfo=metainfo)
+    assert len(ours) == len(theirs)
+    for item, expected in zip(ours, theirs, strict=True):
+        for key in ('img_id', 'img_path', 'height', 'width', 'instances', 'sample_idx'):
+            assert item[key] == expected[key]
+
+
+@pytest.mark.parametrize(
+    'changes',
+    [
+        dict(images=[dict(id=5, file_name='5.jpg')]),
+        dict(annotations=[dict(id=1, image_id=5, category_id=3, area=4)]),
+        dict(annotations=[dict(id=1, image_id=5, category_id=3, area=4, bbox=[1, 2])]),
+        dict(annotations=[dict(id=1, image_id=5, category_id=3, area=4, bbox=[1, 2, '3', 4])]),
+    ],
+)
+def test_boxes_that_cannot_be_read_are_named(coco_root, changes):
+    write_boxes(coco_root)
+    rewrite(coco_root, **changes)
+    build(coco_root)
+    with pytest.raises(AnnotationError, match=r'must have the width and height of image 5 and a bbox of four numbers'):
+        build(coco_root, with_boxes=True)

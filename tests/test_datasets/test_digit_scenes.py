@@ -308,3 +308,16 @@ def test_an_unknown_split_or_setting_is_named():
         DigitScenes('val', lazy_init=True)
     with pytest.raises(TypeError, match='num_trian'):
         DigitScenes(num_trian=3, lazy_init=True)
+
+
+def test_detectors_read_a_box_for_every_digit(root):
+    dataset = DigitScenes('test', data_root=str(root), seed=7, with_boxes=True, **FEW)
+    boxes = defaultdict(list)
+    for each in annotations(root, 'test')['annotations']:
+        x, y, width, height = each['bbox']
+        boxes[each['image_id']].append((each['category_id'] - 1, [x, y, x + width, y + height]))
+    for item in dataset:
+        assert [(each['bbox_label'], each['bbox']) for each in item['instances']] == boxes[item['img_id']]
+        assert sorted({each['bbox_label'] for each in item['instances']}) == item['gt_label']
+        assert not any(each['ignore_flag'] for each in item['instances'])
+        assert (item['width'], item['height']) == (64, 64)

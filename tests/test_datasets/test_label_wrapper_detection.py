@@ -11,6 +11,7 @@ import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretr
 from mmml_losses.datasets import (
     AnnotationError,
     LabelWrapper,
+    MissingBoxes,
     MissingLabels,
     PartialLabels,
     SinglePositive,
@@ -19,6 +20,7 @@ from mmml_losses.datasets import (
 )
 
 from .conftest import coco_content
+from .test_voc import voc_root  # noqa: F401
 from .toy import CLASSES, ROWS, Chosen, Toy, array, box, detection
 
 
@@ -169,3 +171,35 @@ def test_around_the_concatenation_of_mmdetection():
     for use in (lambda: MissingLabels(other, 0.5), lambda: read_label_changes(other)):
         with pytest.raises(AnnotationError, match=message):
             use()
+
+
+def test_boxes_of_coco_of_mmdetection_are_hidden_one_by_one(coco_detection):
+    inner = coco_detection()
+    position = read_labels(inner).keys.index('COCO_train2014_000000000005.jpg')
+    # The boxes of a person, a cat and a person, of 9, 16 and 25 pixels.
+    sample = MissingBoxes(inner, 1, 'floor', order='smallest_first')[position]['data_samples']
+    assert sample.gt_instances.labels.tolist() == [0]
+    assert sample.gt_instances.bboxes.tensor.tolist() == [[0, 0, 5, 5]]
+    dataset = MissingBoxes(inner, 1)
+    crowds = [item['data_samples'].ignored_instances.labels.tolist() for item in dataset]
+    assert crowds == [item['data_samples'].ignored_instances.labels.tolist() for item in inner]
+    assert sum(map(len, crowds)) == 2
+    assert [len(item['data_samples'].gt_instances) for item in dataset] == [0] * len(inner)
+    assert dataset.count_boxes() == (4, 4)
+
+
+def test_boxes_of_voc_of_mmdetection_are_hidden_one_by_one(voc_root):  # noqa: F811
+    datasets = pytest.importorskip('mmdet.datasets')
+    inner = datasets.VOCDataset(
+        ann_file='ImageSets/Main/trainval.txt',
+        data_root=f'{voc_root}/',
+        data_prefix=dict(sub_data_root=''),
+        pipeline=[],
+    )
+    before = [boxes_of(item) for item in inner]
+    ignored = [boxes_of(item, ignore=1) for item in inner]
+    dataset = MissingBoxes(inner, 1, 'floor')
+    assert [len(boxes_of(item)) for item in dataset] == [min(len(row), 1) for row in before]
+    assert [boxes_of(item, ignore=1) for item in dataset] == ignored
+    assert any(ignored)
+    assert max(map(len, before)) > 1

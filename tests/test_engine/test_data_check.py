@@ -56,3 +56,21 @@ def test_a_label_file_of_another_kind_is_one_sentence(tmp_path, complete):
         UsageError, match=r"a Relabelled that cannot be built: labels must be a file .* got 'labels\.pkl'"
     ):
         require_data(cfg, 'x.py')
+
+
+@pytest.mark.needs_mmdet
+def test_annotations_of_mmdetection_are_missed_with_a_detector_that_needs_none(tmp_path):
+    pytest.importorskip('mmdet')
+    files = [tmp_path / 'retinanet_asl_digits.py', tmp_path / 'spa_lpr_digits.py']
+    for file in files:
+        file.touch()
+    dataset = dict(type='CocoDataset', data_root=str(tmp_path), ann_file='a.json')
+    wrapped = dict(type='mmml_losses.MissingBoxes', missing_ratio=0.5, dataset=dataset)
+    cfg = Config(dict(default_scope='mmdet', train_dataloader=dict(dataset=wrapped)))
+    with pytest.raises(MissingDataError, match=r'python tools/train\.py .*/retinanet_asl_digits\.py') as caught:
+        require_data(cfg, str(tmp_path / 'retinanet_two_way_coco.py'))
+    assert caught.value.missing == [str(tmp_path / 'a.json')]
+    (tmp_path / 'a.json').touch()
+    require_data(cfg, 'x.py')
+    remote = dict(type='CocoDataset', data_root='s3://bucket', ann_file='a.json')
+    require_data(Config(dict(default_scope='mmdet', train_dataloader=dict(dataset=remote))), 'x.py')

@@ -9,6 +9,7 @@ from mmengine.runner import Runner
 from torch import nn
 
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
+from mmml_losses.datasets import MissingBoxes
 from mmml_losses.engine import LabelSummaryHook, label_summary
 from mmml_losses.losses import BCELoss
 
@@ -21,7 +22,8 @@ class Toy(BaseDataset):
         super().__init__(**kwargs)
 
     def load_data_list(self):
-        return [dict(gt_label=list(row), img_path=f'{number}.jpg') for number, row in enumerate(self.rows)]
+        infos = [row if isinstance(row, dict) else dict(gt_label=list(row)) for row in self.rows]
+        return [info | dict(img_path=f'{number}.jpg') for number, info in enumerate(infos)]
 
 
 @pytest.fixture
@@ -131,3 +133,12 @@ def test_a_training_says_what_was_hidden(small_run, logged):
     assert f'before: 64 images, {before.sum()} labels' in lines[1]
     assert f'{before.sum() - after.sum()} of {before.sum()} positives hidden' in lines[2]
     np.testing.assert_array_equal(after.sum(axis=1), np.minimum(before.sum(axis=1), 1))
+
+
+def test_hidden_boxes_are_counted(logged):
+    boxes = [dict(bbox=[0, 0, 4, 4], bbox_label=0, ignore_flag=ignore) for ignore in (0, 0, 1)]
+    hidden = MissingBoxes(Toy([dict(instances=boxes)] * 3), 1, 'floor')
+    start(RepeatDataset(hidden, 2))
+    assert logged[0].endswith('\n    MissingBoxes hides 3 of 6 boxes')
+    start(Toy())
+    assert 'boxes' not in logged[1]

@@ -1,10 +1,12 @@
 """What the tools do before a Runner starts."""
 
 import argparse
+import copy
 import functools
 import http.server
 import logging
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,8 +17,10 @@ from mmml_losses.datasets import MissingDataError
 from mmml_losses.engine import launch, loss_swap
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.loss_swap import check_loss, find_loss, replace_loss, swap_loss
+from mmml_losses.engine.loss_swap import check_loss, find_loss, is_detector, replace_loss, swap_loss
 from mmml_losses.models.word_vectors import load_word_vectors
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -84,11 +88,6 @@ def test_what_is_no_loss_is_refused(losses_folder, name, message):
     [
         (dict(head=dict(type='H', loss=dict(type='Old', old_argument=1))), lambda m: m.head.loss),
         (dict(head=dict(type='H')), lambda m: m.head.loss),
-        (dict(bbox_head=dict(type='H', loss_cls=dict(type='Old'))), lambda m: m.bbox_head.loss_cls),
-        (
-            dict(rpn_head=dict(), roi_head=dict(bbox_head=dict(loss_cls=dict(type='Old')))),
-            lambda m: m.roi_head.bbox_head.loss_cls,
-        ),
     ],
 )
 def test_the_loss_is_replaced_whole(model, read):
@@ -144,6 +143,62 @@ def test_what_happens_to_the_reduction_is_logged(monkeypatch):
     assert 'AsymmetricLoss keeps its own' in left[1]
 
 
+OLD = dict(type='Old', alpha=0.25, use_sigmoid=False, loss_weight=2.0)
+
+
+@pytest.mark.parametrize(
+    ('model', 'read'),
+    [
+        (dict(bbox_head=dict(type='H', loss_cls=OLD)), lambda m: [m.bbox_head]),
+        (
+            dict(rpn_head=dict(loss_cls=OLD), roi_head=dict(bbox_head=dict(loss_cls=OLD))),
+            lambda m: [m.roi_head.bbox_head],
+        ),
+        (
+            dict(rpn_head=dict(loss_cls=OLD), roi_head=dict(bbox_head=[dict(loss_cls=OLD) for _ in range(3)])),
+            lambda m: m.roi_head.bbox_head,
+        ),
+    ],
+)
+def test_detectors_keep_the_weight_against_the_boxes_and_take_the_sigmoid(model, read):
+    cfg = Config(dict(model=copy.deepcopy(model)))
+    assert is_detector(cfg)
+    replace_loss(cfg, dict(type='mmml_losses.SPALoss'))
+    for head in read(cfg.model):
+        assert head.loss_cls == dict(type='mmml_losses.SPALoss', use_sigmoid=True, loss_weight=2.0)
+    replace_loss(cfg, dict(type='mmml_losses.SPALoss', loss_weight=0.5))
+    assert all(head.loss_cls.loss_weight == 0.5 for head in read(cfg.model))
+    if 'rpn_head' in model:
+        assert cfg.model.rpn_head.loss_cls == OLD
+
+
+def test_losses_of_others_decide_about_the_sigmoid_as_the_head_did():
+    cfg = Config(dict(model=dict(bbox_head=dict(loss_cls=copy.deepcopy(OLD)))))
+    replace_loss(cfg, dict(type='mmdet.FocalLoss'))
+    assert cfg.model.bbox_head.loss_cls == dict(type='mmdet.FocalLoss', use_sigmoid=False, loss_weight=2.0)
+
+
+def test_detectors_are_known_also_inside_test_time_augmentation():
+    detector = dict(bbox_head=dict(loss_cls=OLD))
+    assert is_detector(Config(dict(model=dict(type='DetTTAModel', module=detector))))
+    for model in (dict(head=dict(loss=OLD)), dict(module=dict(head=dict(loss=OLD)))):
+        assert not is_detector(Config(dict(model=model)))
+
+
+def test_losses_for_detectors_come_before_those_of_classifiers():
+    folder = ROOT / 'configs' / '_base_' / 'losses'
+    assert find_loss('focal', folder, for_detector=True).alpha == 0.25
+    assert 'alpha' not in find_loss('focal', folder)
+    assert find_loss('dr', folder, for_detector=True).bucket_size == 4096
+    assert find_loss('hill', folder, for_detector=True) == find_loss('hill', folder)
+
+
+def test_a_wrong_loss_of_any_stage_is_named():
+    stages = [dict(loss_cls=dict(type='mmml_losses.HillLoss')), dict(loss_cls=dict(type='mmml_losses.HillLoss', lam=1))]
+    with pytest.raises(UsageError, match=r'model\.roi_head\.bbox_head\.loss_cls of the config, mmml_losses\.HillLoss'):
+        check_loss(Config(dict(model=dict(roi_head=dict(bbox_head=stages)))))
+
+
 def test_a_model_without_a_classification_loss_is_refused():
     with pytest.raises(UsageError, match=r'it looks for model\.head\.loss, model\.bbox_head\.loss_cls'):
         replace_loss(Config(dict(model=dict(type='GAN'))), dict(type='x'))
@@ -187,6 +242,17 @@ def test_complete_data_passes(tmp_path):
     (tmp_path / 'img' / '1.png').touch()
     (tmp_path / 'a.json').touch()
     require_data(Config(dict(train_dataloader=dict(dataset=coco(tmp_path)))), 'x.py')
+
+
+@pytest.mark.parametrize(('head', 'collate'), [('head', 'default_collate'), ('bbox_head', 'pseudo_collate')])
+def test_detectors_batch_images_of_several_sizes(head, collate, tmp_path):
+    file = tmp_path / 'config.py'
+    file.write_text(f'model = dict({head}=dict(type="H"))\ntrain_dataloader = dict(num_workers=0)\n')
+    parser = argparse.ArgumentParser()
+    parser.add_argument('config')
+    launch.add_common_arguments(parser)
+    cfg = launch.load_config(parser.parse_args([str(file)]), tmp_path, lambda cfg, args: None)
+    assert cfg.train_dataloader.collate_fn == dict(type=collate)
 
 
 def test_dataloader_defaults_give_way_to_the_config():

@@ -21,10 +21,12 @@ from mmml_losses.evaluation import (
     Objects,
     brier_score,
     calibration_errors,
+    load_predictions,
     match_detections,
     match_images,
     reliability_bins,
 )
+from mmml_losses.evaluation.detection import are_detections
 
 NUM_IMAGES, WORLD_SIZE = 11, 2
 
@@ -358,3 +360,21 @@ def test_two_processes_equal_one(tmp_path):
     expected = run_metric(True)
     for rank in range(WORLD_SIZE):
         assert json.loads((tmp_path / f'rank{rank}.json').read_text()) == [expected, expected]
+
+
+def test_matched_detections_are_saved_for_pictures(tmp_path):
+    file = tmp_path / 'new' / 'detections.npz'
+    metric = DetectionCalibrationError(min_score=0.2, out_file=file)
+    evaluate(metric, [data_sample(image) for image in all_images()])
+    saved = load_predictions(file)
+    assert are_detections(saved.class_names)
+    bins = reliability_bins(saved.scores, saved.labels)
+    assert bins.counts.tolist() == metric.bins.counts.tolist()
+    assert bins.positive_rate.tolist() == pytest.approx(metric.bins.positive_rate.tolist(), nan_ok=True)
+    with pytest.raises(ValueError, match=r"out_file must end with '\.npz', got 'x\.json'"):
+        DetectionCalibrationError(out_file='x.json')
+
+
+def test_columns_of_classes_are_not_taken_for_detections():
+    assert not are_detections(('cat', 'dog'))
+    assert not are_detections(('0', '1'))

@@ -15,6 +15,7 @@ from PIL import Image
 from mmml_losses.engine import command_line
 from mmml_losses.engine.errors import UsageError
 from mmml_losses.evaluation import Predictions, save_predictions
+from mmml_losses.evaluation.detection import detection_columns
 
 ANALYSIS = Path(__file__).resolve().parents[2] / 'tools' / 'analysis'
 PICTURES_OF_RUNS = {
@@ -76,6 +77,22 @@ def test_pictures_of_runs(call, runs, tmp_path, name, suffix):
     printed = call(name, *runs, *PICTURES_OF_RUNS[name], '--out', out, '--title', 'Two runs')
     assert f'wrote {out}' in printed
     assert_is_picture(out)
+
+
+def test_reliability_of_detectors_and_of_nothing_else(call, runs, tmp_path):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(-1, 2, (20, 32)).astype(np.int8)
+    predictions = Predictions(rng.random(labels.shape), labels, detection_columns(32))
+    file = tmp_path / 'detector.npz'
+    save_predictions(file, predictions)
+    call('reliability', file, '--out', tmp_path / 'picture.svg')
+    assert_is_picture(tmp_path / 'picture.svg')
+    with pytest.raises(UsageError, match='runs must be all of classifiers or all of detectors, got both'):
+        call('reliability', file, *runs, '--out', tmp_path / 'other.svg')
+    for name in ('class_ap', 'probability_histogram'):
+        with pytest.raises(UsageError, match="'detector' must be the run of a classifier, got detections"):
+            call(name, file, '--out', tmp_path / 'other.svg')
+    assert not (tmp_path / 'other.svg').exists()
 
 
 @pytest.mark.parametrize('suffix', ['.png', '.svg'])

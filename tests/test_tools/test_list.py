@@ -35,6 +35,7 @@ def test_all_kinds_are_listed_with_a_line_for_everything(lines):
     assert {'SPALoss', 'PhiLink', 'MultiLabelAP', 'MissingLabels', 'CocoMultiLabel', 'TrainingSetHook'} <= set(names)
     assert {'ClassAwareSampler', 'PackViews', 'MultiLabelHead', 'FeatureBackbone', 'spa_lpr_coco'} <= set(names)
     assert {file.stem for file in (ROOT / 'configs').glob('*.py')} <= set(names)
+    assert {f'det/{file.stem}' for file in (ROOT / 'configs' / 'det').glob('*.py')} <= set(names)
     bare = [line for line in printed if line and len(line.split()) < 2]
     assert bare == []
 
@@ -96,3 +97,11 @@ def test_configs_without_a_comment_are_named_by_what_they_join(tmp_path):
     bare.write_text(settings)
     assert describe_config(commented) == 'DR with DB-Focal on VOC-LT (Eq. 8)'
     assert describe_config(bare) == 'DRLoss + DBFocalLoss on VOC'
+
+
+@pytest.mark.needs_mmdet
+def test_heads_of_detectors_are_listed(lines):
+    pytest.importorskip('mmdet')
+    assert {'MultiLabelHead', 'DeformableDETRHead'} <= {line.split()[0] for line in lines('heads')}
+    (line,) = lines('configs', 'det/retinanet_splc_digits_50')[1:]
+    assert line.split(maxsplit=1)[1] == 'RetinaNet with SPLC on digit scenes of which half of the boxes are hidden'

@@ -100,3 +100,12 @@ def test_nothing_to_draw_is_refused(runs):
         plot_retrieval_sheet(runs, [])
     with pytest.raises(ValueError, match='top must be at least 1, got 0'):
         plot_retrieval_sheet(runs, ['cat'], top=0)
+
+
+def test_axes_of_reliability_say_what_is_predicted():
+    bins = dict(run=reliability_bins([[0.5, 0.7]], [[0, 1]]))
+    texts = [axes.get_ylabel() for axes in plot_reliability(bins, predicted='detections').axes]
+    assert texts == ['share of right detections', 'detections per bin']
+    assert plot_reliability(bins).axes[0].get_ylabel() == 'share of positive labels'
+    with pytest.raises(ValueError, match=r"predicted must be one of 'labels', 'detections', got 'boxes'"):
+        plot_reliability(bins, predicted='boxes')

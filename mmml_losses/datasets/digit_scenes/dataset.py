@@ -17,6 +17,8 @@ from .settings import CLASSES, SPLITS, SceneSettings
 class DigitScenes(CocoMultiLabel):
     """Scenes composed of scikit-learn's handwritten digits; the labels are the digits in the scene.
 
+    With ``with_boxes=True`` detectors read the same files, and an item has a box for every digit.
+
     The files (images and COCO annotations) are made under ``data_root`` when the dataset is first loaded, within
     seconds and without any download. Train and test scenes never share a digit image. Both splits are made together,
     so datasets of the two splits take the same settings.

@@ -32,10 +32,14 @@ def class_areas(info: dict) -> dict[int, float]:
     areas: dict[int, float] = {}
     for instance in info.get('instances') or ():
         if not instance.get('ignore_flag', 0) and instance.get('bbox') is not None:
-            left, top, right, bottom = instance['bbox']
-            area = max(right - left, 0) * max(bottom - top, 0)
-            areas[instance['bbox_label']] = max(areas.get(instance['bbox_label'], 0), area)
+            areas[instance['bbox_label']] = max(areas.get(instance['bbox_label'], 0), box_area(instance))
     return areas
+
+
+def box_area(instance: dict) -> float:
+    """The area of a box in pixels."""
+    left, top, right, bottom = instance['bbox']
+    return max(right - left, 0) * max(bottom - top, 0)
 
 
 def label_row(info: dict, num_classes: int) -> np.ndarray:

@@ -87,7 +87,7 @@ def read_leaf(dataset: BaseDataset, num_classes: int | None = None, with_areas: 
         true = labels.copy()
         true[list(truths)] = list(truths.values())
     sample_idx = np.asarray(sample_idx, dtype=np.int64)
-    return LeafLabels(numbered(keys), sample_idx, labels, true, _area_array(areas, labels.shape))
+    return LeafLabels(numbered(keys), sample_idx, labels, true, area_array(areas, labels.shape))
 
 
 def _data_infos(dataset: BaseDataset) -> Iterator[dict]:
@@ -173,7 +173,8 @@ def _with_scores(labels: np.ndarray, rows: np.ndarray, columns: np.ndarray, scor
     return labels
 
 
-def _area_array(areas: dict[int, dict[int, float]], shape: tuple[int, int]) -> np.ndarray | None:
+def area_array(areas: dict[int, dict[int, float]], shape: tuple[int, int]) -> np.ndarray | None:
+    """Areas by sample and class as an (N, C) array, NaN where none is known; None without any."""
     if not any(areas.values()):
         return None
     owners = np.repeat(list(areas), [len(by_class) for by_class in areas.values()])

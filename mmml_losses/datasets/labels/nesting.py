@@ -27,6 +27,14 @@ class LabelView(BaseDataset):
         """The labels that this dataset serves, (N, C) int8."""
         raise NotImplementedError
 
+    def observed_areas(self, areas: np.ndarray) -> np.ndarray:
+        """The areas of the classes as this dataset serves them, (N, C).
+
+        Args:
+            areas: (N, C), those of the same samples in the dataset inside.
+        """
+        return areas
+
 
 def parts_of(dataset: BaseDataset) -> list[BaseDataset]:
     """The datasets directly inside a wrapper; none inside a dataset that is no wrapper."""

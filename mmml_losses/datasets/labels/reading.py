@@ -139,6 +139,7 @@ class _Rows:
             rows,
             sample_idx=np.arange(len(observed)),
             observed=observed,
+            areas=None if rows.areas is None else view.observed_areas(rows.areas),
             uncorrected=np.where(added, rows.uncorrected, observed),
             original=original,
         )

@@ -9,10 +9,12 @@ from itertools import chain
 import numpy as np
 from mmengine.dataset import BaseDataset, ClassBalancedDataset, ConcatDataset, RepeatDataset
 
+from ..errors import AnnotationError
 from ..labels.nesting import count_views, inner_positions, parts_of
 from ..labels.reading import read_labels
 from ..labels.sample_labels import SampleLabels
 from .label_wrapper import LabelWrapper
+from .missing_boxes import MissingBoxes
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ def read_drawn_labels(dataset: BaseDataset) -> DrawnLabels:
 
     Raises:
         ValueError: It has no label wrapper.
+        AnnotationError: One hides single boxes, which a label file cannot tell.
     """
     if not count_views(dataset):
         raise ValueError(f'dataset must have a label wrapper, got {type(dataset).__name__} without one')
@@ -97,6 +100,11 @@ def _source_size(dataset: BaseDataset) -> int:
 
 def _settings(dataset: BaseDataset) -> dict:
     """The settings of label wrappers; of other datasets only what they are: the labels tell the rest."""
+    if isinstance(dataset, MissingBoxes):
+        raise AnnotationError(
+            'the dataset must hide labels of images to be kept in a label file, which does not tell single boxes, got '
+            f'{type(dataset).__name__}: its seed and the names of the images give the same boxes every time'
+        )
     settings = dataset.settings() if isinstance(dataset, LabelWrapper) else dict(type=type(dataset).__name__)
     if isinstance(dataset, ConcatDataset):
         settings['datasets'] = [_settings(part) for part in dataset.datasets]

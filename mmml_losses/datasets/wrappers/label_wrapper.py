@@ -181,12 +181,23 @@ class LabelWrapper(LabelView):
         """The data info of the wrapped dataset with the labels of this one, and with the true label beside them."""
         row = self._labels[idx]
         idx = idx if idx >= 0 else len(self._labels) + idx
-        info = self.dataset.get_data_info(idx if self._positions is None else int(self._positions[idx]))
+        position = idx if self._positions is None else int(self._positions[idx])
+        info = self.dataset.get_data_info(position)
         if 'true_label' not in info:
             info['true_label'] = label_row(info, len(row))
-        write_labels(info, row, with_score=self._has_unknown)
+        self.write(info, row, position)
         info['sample_idx'] = idx
         return info
+
+    def write(self, info: dict, row: np.ndarray, position: int) -> None:
+        """Give a data info of the wrapped dataset the labels of this one.
+
+        Args:
+            info: What is changed. It has ``true_label``.
+            row: (C,) int8, the labels.
+            position: Of the sample in the wrapped dataset.
+        """
+        write_labels(info, row, with_score=self._has_unknown)
 
     @force_full_init
     def get_cat_ids(self, idx: int) -> list[int]:

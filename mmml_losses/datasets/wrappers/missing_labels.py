@@ -83,8 +83,12 @@ class MissingLabels(LabelWrapper):
                 )
         if keep_one and rule == 'floor':
             raise ValueError("keep_one must be False for rule='floor', which leaves at least one label, got True")
-        self.needs_areas = order == 'smallest_first'
         super().__init__(dataset, lazy_init=lazy_init)
+
+    @property
+    def needs_areas(self) -> bool:
+        """Whether the labels depend on areas."""
+        return self.order == 'smallest_first'
 
     def settings(self) -> dict:
         """The arguments that determine the labels."""
@@ -101,7 +105,30 @@ class MissingLabels(LabelWrapper):
     def relabel(self, samples: SampleLabels) -> np.ndarray:
         """The labels without those that are missing."""
         rows, columns = np.nonzero(samples.labels == POSITIVE)
-        draws = uniform_draws(self.seed, self.stream, samples.keys, rows, columns)
+        areas = positive_areas(samples, self, rows, columns) if self.needs_areas else None
+        is_hidden = self.choose_hidden(samples, rows, columns, columns, areas)
+        labels = samples.labels.copy()
+        labels[rows[is_hidden], columns[is_hidden]] = HIDDEN_VALUES[self.hidden]
+        return labels
+
+    def choose_hidden(
+        self,
+        samples: SampleLabels,
+        rows: np.ndarray,
+        numbers: np.ndarray,
+        columns: np.ndarray,
+        areas: np.ndarray | None,
+    ) -> np.ndarray:
+        """Which of the things that samples have are hidden, by the rule and in the order, (M,) bool.
+
+        Args:
+            samples: The samples.
+            rows: (M,), ascending, the position of the sample that has each.
+            numbers: (M,), which one of its sample it is: what its random number belongs to.
+            columns: (M,), its class index.
+            areas: (M,), how large it is, where the order goes by it.
+        """
+        draws = uniform_draws(self.seed, self.stream, samples.keys, rows, numbers)
         counts = np.bincount(rows, minlength=len(samples.labels))
         if self.rule == 'floor':
             num_hidden = counts - num_left(counts, self.missing_ratio)
@@ -111,11 +138,7 @@ class MissingLabels(LabelWrapper):
             num_hidden = np.minimum(num_hidden, counts - 1) if self.keep_one else num_hidden
             # Those below their rate come first.
             draws = np.divide(draws, rates, out=np.full(len(draws), np.inf), where=rates > 0)
-        ranks = _ranks(rows, counts, draws, positive_areas(samples, self, rows, columns) if self.needs_areas else None)
-        is_hidden = ranks < num_hidden[rows]
-        labels = samples.labels.copy()
-        labels[rows[is_hidden], columns[is_hidden]] = HIDDEN_VALUES[self.hidden]
-        return labels
+        return _ranks(rows, counts, draws, areas) < num_hidden[rows]
 
     def _class_rates(self, classes: Sequence[str]) -> np.ndarray:
         rates = self.missing_ratio

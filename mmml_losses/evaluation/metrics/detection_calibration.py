@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,8 +14,8 @@ from mmml_losses.registry import METRICS
 
 from ..binning import Binning
 from ..calibration import AceReading
-from ..detection import Detections, IgnoredOverlap, Objects, check_matching, match_detections
-from ..predictions import Predictions
+from ..detection import Detections, IgnoredOverlap, Objects, check_matching, detection_columns, match_detections
+from ..predictions import Predictions, checked_npz_path, save_predictions
 from .base import refuse_raw_scores, warn_of_missing_samples
 from .calibration import BIN_ITEMS, CalibrationError
 from .columns import read_sample_idx
@@ -52,6 +53,9 @@ class DetectionCalibrationError(CalibrationError):
         num_resamples: Resamples of the images for bootstrap intervals, as there.
         confidence: Of the intervals.
         seed: Of the resamples.
+        out_file: Where to save the scores and what became of each detection, if anywhere: an ``.npz`` file of
+            :class:`~mmml_losses.evaluation.Predictions` with a row for each image and a column for each detection,
+            which the tools for pictures of calibration read.
         prefix: Prefix of the metric names; ``detection`` by default.
 
     Attributes:
@@ -72,12 +76,14 @@ class DetectionCalibrationError(CalibrationError):
         num_resamples: int = 0,
         confidence: float = 0.95,
         seed: int = 0,
+        out_file: str | os.PathLike | None = None,
         prefix: str | None = None,
     ):
         super().__init__(
             num_bins, binning, ace, 'pooled', items, num_resamples, confidence=confidence, seed=seed, prefix=prefix
         )
         check_matching(iou_threshold, ignored_overlap, min_score)
+        self.out_file = None if out_file is None else checked_npz_path(out_file, 'out_file')
         self.iou_threshold, self.min_score, self.ignored_overlap = iou_threshold, min_score, ignored_overlap
         # A row is an image: its scores, and what became of each detection.
         self._stores = {
@@ -109,10 +115,18 @@ class DetectionCalibrationError(CalibrationError):
         metrics = None
         if gathered is not None:
             fates = gathered['fates']
-            predictions = Predictions(gathered['scores'].numpy(), fates.clamp(min=-1).numpy())
+            predictions = Predictions(
+                gathered['scores'].numpy(),
+                fates.clamp(min=-1).numpy(),
+                detection_columns(fates.size(1)),
+                sample_idx=gathered['sample_idx'].numpy(),
+            )
             warn_of_missing_samples(predictions, size, type(self).__name__)
             metrics = self.named_metrics(predictions)
             self._count(fates)
+            if self.out_file is not None:
+                save_predictions(self.out_file, predictions)
+                self.log(f'wrote the detections in {len(fates)} images to {self.out_file}')
         return broadcast_json(metrics)
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:

@@ -1,0 +1,4 @@
+# ATSS with LASD on COCO.
+_base_ = ['_base_/atss_coco.py', '../_base_/losses/lasd.py']
+
+model = dict(bbox_head=dict(loss_cls=_base_.loss))

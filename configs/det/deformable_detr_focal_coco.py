@@ -1,0 +1,4 @@
+# Deformable DETR with Focal on COCO.
+_base_ = ['_base_/deformable_detr_coco.py', '_base_/losses/focal.py']
+
+model = dict(bbox_head=dict(loss_cls=dict(_base_.loss, loss_weight=2.0)))

@@ -1,0 +1,4 @@
+# Deformable DETR with Hill on COCO.
+_base_ = ['_base_/deformable_detr_coco.py', '../_base_/losses/hill.py']
+
+model = dict(bbox_head=dict(loss_cls=_base_.loss))

@@ -1,0 +1,4 @@
+# FCOS with DR on COCO.
+_base_ = ['_base_/fcos_coco.py', '_base_/losses/dr.py']
+
+model = dict(bbox_head=dict(loss_cls=_base_.loss))

@@ -1,0 +1,4 @@
+# FCOS with Focal on COCO.
+_base_ = ['_base_/fcos_coco.py', '_base_/losses/focal.py']
+
+model = dict(bbox_head=dict(loss_cls=_base_.loss))

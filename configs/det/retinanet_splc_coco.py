@@ -1,0 +1,4 @@
+# RetinaNet with SPLC on COCO.
+_base_ = ['_base_/retinanet_coco.py', '../_base_/losses/splc.py']
+
+model = dict(bbox_head=dict(loss_cls=_base_.loss))

@@ -1,0 +1,228 @@
+"""The configs of detectors fit together, and what needs no download trains."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.runner import Runner
+
+from mmml_losses.datasets import MissingBoxes, make_digit_scenes
+from mmml_losses.losses import MultiLabelLoss
+from mmml_losses.registry import LOSSES
+
+from .conftest import DATALOADERS, FOLDER, innermost, without_downloads
+
+pytestmark = pytest.mark.needs_mmdet
+
+CONFIGS = [config.stem for config in sorted((FOLDER / 'det').glob('*.py'))]
+COCO = [name for name in CONFIGS if name.endswith('_coco')]
+DIGITS = [name for name in CONFIGS if '_digits' in name]
+HEADS = ('retinanet', 'fcos', 'atss', 'deformable_detr', 'faster_rcnn')
+PAPERS = ('spa', 'two_way', 'lasd', 'dr', 'hill', 'splc')
+# With losses of which no two are alike.
+ONE_OF_EACH_HEAD = [
+    f'{head}_{loss}_coco' for head, loss in zip(HEADS, ('spa', 'dr', 'splc', 'two_way', 'lasd'), strict=True)
+]
+
+
+def read(name: str) -> Config:
+    return Config.fromfile(FOLDER / 'det' / f'{name}.py')
+
+
+def head_config(cfg: Config) -> dict:
+    return cfg.model.roi_head.bbox_head if 'roi_head' in cfg.model else cfg.model.bbox_head
+
+
+def head_of(model: torch.nn.Module) -> torch.nn.Module:
+    return model.roi_head.bbox_head if hasattr(model, 'roi_head') else model.bbox_head
+
+
+@pytest.fixture(scope='session')
+def few_scenes(tmp_path_factory) -> Path:
+    """Scenes of the size that detectors take, made once."""
+    settings = innermost(read('retinanet_focal_digits').train_dataloader.dataset)
+    settings = {name: settings[name] for name in ('image_size', 'digit_size')}
+    return make_digit_scenes(tmp_path_factory.mktemp('det') / 'scenes', num_train=16, num_test=4, **settings)
+
+
+@pytest.fixture(scope='session')
+def few_images(tmp_path_factory) -> Path:
+    """COCO 2017 with two images, in one of which is a person and a crowd of them."""
+    classes = pytest.importorskip('mmdet.datasets').CocoDataset.METAINFO['classes']
+    root = tmp_path_factory.mktemp('det') / 'coco'
+    boxes = [(1, 0, [5, 5, 30, 50]), (1, 1, [2, 2, 60, 60]), (80, 0, [40, 10, 20, 20])]
+    content = dict(
+        images=[dict(id=number, file_name=f'{number:012}.jpg', height=64, width=96) for number in (1, 2)],
+        annotations=[
+            dict(id=i, image_id=1, category_id=label, bbox=box, area=box[2] * box[3], iscrowd=crowd)
+            for i, (label, crowd, box) in enumerate(boxes, start=1)
+        ],
+        categories=[dict(id=number, name=name) for number, name in enumerate(classes, start=1)],
+    )
+    for split in ('train2017', 'val2017'):
+        (root / split).mkdir(parents=True)
+        (root / 'annotations').mkdir(exist_ok=True)
+        (root / 'annotations' / f'instances_{split}.json').write_text(json.dumps(content))
+        for image in content['images']:
+            cv2.imwrite(str(root / split / image['file_name']), np.full((64, 96, 3), 100, dtype=np.uint8))
+    return root
+
+
+@pytest.fixture
+def small(few_scenes, few_images, tmp_path, monkeypatch):
+    """A config as it is, on few images, in a folder that is the current one from then on."""
+    (tmp_path / 'data').mkdir()
+    (tmp_path / 'data' / 'coco').symlink_to(few_images)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Config, 'pretty_text', '')
+
+    def make(name: str) -> Config:
+        cfg = without_downloads(read(name))
+        for loader in DATALOADERS:
+            cfg[loader].update(batch_size=4, num_workers=0, persistent_workers=False)
+            if '_digits' in name:
+                innermost(cfg[loader].dataset).update(data_root=str(few_scenes), num_train=16, num_test=4)
+        if '_digits' in name:
+            cfg.val_evaluator[0].ann_file = str(few_scenes / 'annotations' / 'instances_test.json')
+        cfg.work_dir = str(tmp_path / 'work_dir')
+        return cfg
+
+    return make
+
+
+@pytest.mark.parametrize('name', ONE_OF_EACH_HEAD)
+def test_everything_that_a_training_on_coco_needs_is_built(name, small, fast_building):
+    """The other configs differ from these in the loss alone, as the tests of recipes and losses show."""
+    runner = Runner.from_cfg(small(name))
+    runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
+    runner._train_loop = runner.build_train_loop(runner._train_loop)
+    runner._val_loop = runner.build_val_loop(runner._val_loop)
+    runner._test_loop = runner.build_test_loop(runner._test_loop)
+    runner.param_schedulers = runner.build_param_scheduler(runner.param_schedulers)
+    head = head_of(runner.model)
+    assert isinstance(head.loss_cls, MultiLabelLoss)
+    assert head.loss_cls.anchor_objection is None
+    assert head.num_classes == 80
+    for loader in (runner.train_dataloader, runner.val_dataloader, runner.test_dataloader):
+        sample = loader.dataset[0]['data_samples']
+        assert sample.gt_instances.labels.tolist() == [0, 79]
+        assert sample.ignored_instances.labels.tolist() == [0]
+    trained = {id(weight) for group in runner.optim_wrapper.param_groups for weight in group['params']}
+    assert {id(weight) for weight in runner.model.parameters() if weight.requires_grad} <= trained
+    # Stops where head and loss do not go together.
+    (check,) = [hook for hook in runner.hooks if type(hook).__name__ == 'DetectorCheckHook']
+    check.before_run(runner)
+
+
+@pytest.mark.parametrize('name', DIGITS)
+def test_digit_detectors_train_and_evaluate(name, small):
+    cfg = small(name)
+    cfg.train_cfg.update(max_epochs=2, val_interval=2)  # of one iteration each: some losses go by epochs
+    cfg.train_dataloader.batch_size = 16
+    test_cfg = cfg.model.test_cfg.get('rcnn', cfg.model.test_cfg)
+    if 'score_thr' in test_cfg:
+        test_cfg.score_thr = -1.0  # nothing is found so early, and MMDetection has no figures of nothing
+    runner = Runner.from_cfg(cfg)
+    runner.train()
+    assert runner.iter == 2
+    assert math.isfinite(runner.message_hub.get_scalar('train/loss').current())
+    assert runner.message_hub.get_scalar('train/loss_cls').current() > 0
+    for key in ('coco/bbox_mAP', 'coco/bbox_mAP_50', 'detection/D-ECE'):
+        assert f'val/{key}' in runner.message_hub.log_scalars
+    assert isinstance(runner.train_dataloader.dataset, MissingBoxes) == name.endswith('_50')
+
+
+def test_every_head_has_the_losses_of_the_papers_and_a_digit_sibling():
+    for head in HEADS:
+        assert {f'{head}_{loss}_coco' for loss in PAPERS} <= set(COCO)
+        assert any(re.fullmatch(rf'{head}_\w+_digits', name) for name in DIGITS)
+    assert {'retinanet_focal_coco', 'retinanet_asl_coco'} <= set(COCO)
+    assert {f'retinanet_{loss}_digits' for loss in ('focal', 'asl', 'hill', 'spa')} <= set(DIGITS)
+    assert {f'retinanet_{loss}_digits_50' for loss in ('focal', 'hill', 'splc', 'lasd', 'll_r')} <= set(DIGITS)
+
+
+@pytest.mark.parametrize('name', COCO)
+def test_the_recipe_is_that_of_mmdetection(name):
+    """Only the classification loss, its head where that spells the sigmoid, and the evaluation are ours."""
+    head = next(head for head in HEADS if name.startswith(f'{head}_'))
+    theirs = dict(
+        retinanet='retinanet/retinanet_r50_fpn_1x_coco',
+        fcos='fcos/fcos_r50-caffe_fpn_gn-head_1x_coco',
+        atss='atss/atss_r50_fpn_1x_coco',
+        deformable_detr='deformable_detr/deformable-detr_r50_16xb2-50e_coco',
+        faster_rcnn='faster_rcnn/faster-rcnn_r50_fpn_1x_coco',
+    )[head]
+    ours, theirs = read(name), Config.fromfile(f'{mmdet_configs()}/{theirs}.py')
+    for key in ('param_scheduler', 'train_cfg', 'train_dataloader', 'val_dataloader', 'auto_scale_lr'):
+        assert without_scopes(ours[key]) == without_scopes(theirs[key]), key
+    assert ours.optim_wrapper.optimizer == theirs.optim_wrapper.optimizer
+    assert without_scopes(ours.val_evaluator[0]) == without_scopes(theirs.val_evaluator)
+    assert ours.val_evaluator[1].type == 'mmml_losses.DetectionCalibrationError'
+    for cfg in (ours, theirs):
+        for key in ('loss_cls', 'type', 'init_cfg'):
+            head_config(cfg).pop(key, None)
+    assert without_scopes(ours.model) == without_scopes(theirs.model)
+
+
+def mmdet_configs() -> Path:
+    return Path(pytest.importorskip('mmdet').__file__).parent / '.mim' / 'configs'
+
+
+def without_scopes(node):
+    """A config without what MMEngine notes in those of other projects."""
+    if isinstance(node, dict):
+        return {key: without_scopes(value) for key, value in node.items() if key != '_scope_'}
+    return [without_scopes(each) for each in node] if isinstance(node, (list, tuple)) else node
+
+
+@pytest.mark.parametrize('name', CONFIGS)
+def test_losses_are_those_of_the_papers(name):
+    """As in ``configs/_base_/losses``, beside what a detector needs: buckets, and a weight against the boxes."""
+    head = next(head for head in HEADS if name.startswith(f'{head}_'))
+    loss = re.sub(r'_(coco|digits|digits_50)$', '', name.removeprefix(f'{head}_'))
+    found = dict(head_config(read(name)).loss_cls)
+    assert found.pop('use_sigmoid') is True
+    assert 'bucket_size' not in found or found.pop('bucket_size') == 4096
+    weight = found.pop('loss_weight', 1.0)
+    expected = dict(Config.fromfile(FOLDER / '_base_' / 'losses' / f'{loss}.py').loss)
+    expected.pop('bucket_size', None)
+    if loss == 'focal':
+        expected['alpha'] = 0.25
+        assert weight == (2.0 if head == 'deformable_detr' else 1.0)
+    else:
+        assert weight == dict(deformable_detr=0.5, faster_rcnn=1.0).get(head, 0.25)
+    assert found == expected
+    assert LOSSES.build(head_config(read(name)).loss_cls).anchor_objection is None
+
+
+def test_the_schedule_of_digit_detectors():
+    cfg = read('retinanet_focal_digits')
+    assert (cfg.train_cfg.max_epochs, cfg.train_dataloader.batch_size) == (8, 16)
+    assert cfg.optim_wrapper.optimizer == dict(type='AdamW', lr=2e-3, weight_decay=0.02)
+    assert [each.type for each in cfg.param_scheduler] == ['LinearLR', 'CosineAnnealingLR']
+    scenes = innermost(cfg.train_dataloader.dataset)
+    assert (scenes.num_train, scenes.num_test, scenes.image_size) == (3000, 1000, 96)
+
+
+def test_half_of_the_boxes_are_hidden(small):
+    cfg = small('retinanet_focal_digits_50')
+    assert cfg.train_dataloader.dataset.missing_ratio == 0.5
+    assert cfg.train_dataloader.dataset.type == 'mmml_losses.MissingBoxes'
+    assert 'MissingBoxes' not in cfg.val_dataloader.dataset.type
+
+
+@pytest.mark.slow
+def test_retinanet_finds_digits(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cfg = read('retinanet_focal_digits')
+    cfg.work_dir = str(tmp_path / 'work_dir')
+    cfg.train_cfg.val_interval = cfg.train_cfg.max_epochs
+    runner = Runner.from_cfg(cfg)
+    runner.train()
+    assert runner.message_hub.get_scalar('val/coco/bbox_mAP_50').current() > 0.8
