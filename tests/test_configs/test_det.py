@@ -1,5 +1,7 @@
 """The configs of detectors fit together, and what needs no download trains."""
 
+import copy
+import functools
 import json
 import math
 import re
@@ -32,7 +34,17 @@ ONE_OF_EACH_HEAD = [
 
 
 def read(name: str) -> Config:
-    return Config.fromfile(FOLDER / 'det' / f'{name}.py')
+    return read_once(FOLDER / 'det' / f'{name}.py')
+
+
+def read_once(file: Path) -> Config:
+    """A config of its own: reading the recipes of MMDetection takes a while."""
+    return copy.deepcopy(parsed(file))
+
+
+@functools.cache
+def parsed(file: Path) -> Config:
+    return Config.fromfile(file)
 
 
 def head_config(cfg: Config) -> dict:
@@ -158,7 +170,7 @@ def test_the_recipe_is_that_of_mmdetection(name):
         deformable_detr='deformable_detr/deformable-detr_r50_16xb2-50e_coco',
         faster_rcnn='faster_rcnn/faster-rcnn_r50_fpn_1x_coco',
     )[head]
-    ours, theirs = read(name), Config.fromfile(f'{mmdet_configs()}/{theirs}.py')
+    ours, theirs = read(name), read_once(mmdet_configs() / f'{theirs}.py')
     for key in ('param_scheduler', 'train_cfg', 'train_dataloader', 'val_dataloader', 'auto_scale_lr'):
         assert without_scopes(ours[key]) == without_scopes(theirs[key]), key
     assert ours.optim_wrapper.optimizer == theirs.optim_wrapper.optimizer
