@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 from mmengine.config import Config
+from mmengine.registry import DefaultScope
 from mmengine.structures import InstanceData
 from torch import Tensor, nn
 
@@ -49,7 +50,8 @@ def build_detector() -> nn.Module:
     recipe = 'retinanet/retinanet_r18_fpn_1x_coco.py'
     cfg = Config.fromfile(Path(mmdet.__file__).parent / '.mim' / 'configs' / recipe).model
     cfg.backbone.init_cfg, cfg.data_preprocessor = None, None
-    detector = MODELS.build(cfg)
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        detector = MODELS.build(cfg)
     nn.init.constant_(detector.bbox_head.retina_cls.bias, -4.6)  # as its recipe does
     return detector.train()
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from mmengine.model import BaseModel
+from mmengine.registry import DefaultScope
 from mmengine.runner import Runner
 from torch import nn
 
@@ -132,7 +133,8 @@ def test_heads_that_want_another_kind_of_loss_are_refused(kind, reason):
 
     anchors = dict(type='AnchorGenerator', ratios=[1.0], scales=[8], strides=[8])
     sizes = dict(num_classes=CLASSES, in_channels=32, feat_channels=32)
-    head = MODELS.build(dict(type=kind, loss_cls=SPA, anchor_generator=anchors, **sizes))
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        head = MODELS.build(dict(type=kind, loss_cls=SPA, anchor_generator=anchors, **sizes))
     with pytest.raises(ValueError, match=f'bbox_head.loss_cls must be a loss made for {kind}, got SPALoss: .*{reason}'):
         check_detector(nn.ModuleDict(dict(bbox_head=head)))
 
