@@ -4,7 +4,7 @@ _base_ = [
     '_base_/digits_50.py',
     '_base_/schedule_digits.py',
     '_base_/plugin.py',
-    '../_base_/losses/ll_r.py',
+    '_base_/losses/ll_r.py',
 ]
 
 model = dict(bbox_head=dict(loss_cls=_base_.loss))
