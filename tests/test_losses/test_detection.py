@@ -228,6 +228,21 @@ def test_ignored_anchors_do_not_take_the_place_of_large_losses(kind, shape):
     assert (gradient[2:] > 0).all()
 
 
+@pytest.mark.parametrize('name', SAFE)
+def test_no_process_waits_for_another_at_a_call_that_a_head_may_skip(name, monkeypatch):
+    """DINO skips it without queries of noise, PAA for an image without objects, RoI heads without proposals."""
+
+    def wait(*args, **kwargs):
+        raise AssertionError('waits for the other processes')
+
+    monkeypatch.setattr(torch.distributed, 'is_initialized', lambda: True)
+    monkeypatch.setattr(torch.distributed, 'get_world_size', lambda group=None: 2)
+    for collective in ('all_reduce', 'all_gather', 'all_gather_object', 'broadcast'):
+        monkeypatch.setattr(torch.distributed, collective, wait)
+    logits, labels = anchors(12)
+    assert evaluate(name, logits, labels, None, 4).isfinite()
+
+
 @pytest.mark.parametrize('classes', [1, 2, 80])
 def test_leverage_stays_in_range_where_hardly_an_anchor_has_an_object(classes):
     loss = LASDLoss()
