@@ -68,7 +68,9 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
         if not isinstance(loss_weight, Real):
             raise TypeError(f'loss_weight must be a number, got {loss_weight!r}')
         if not use_sigmoid:
-            raise ValueError(f'use_sigmoid must be True: {type(self).__name__} scores every class by itself')
+            raise ValueError(
+                f'use_sigmoid must be True, got {use_sigmoid!r}: {type(self).__name__} scores every class by itself'
+            )
         self.use_sigmoid = use_sigmoid
         if reduction not in REDUCTIONS:
             raise ValueError(f'reduction must be one of {REDUCTIONS}, got {reduction!r}')
