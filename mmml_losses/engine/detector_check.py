@@ -64,8 +64,8 @@ def check_detector(model: nn.Module) -> None:
         if isinstance(loss, MultiLabelLoss):
             for check in checks:
                 check(f'{name}.loss_cls', module, loss)
-        if hasattr(module, 'bbox_sampler'):
-            _check_samplers(module)
+        if hasattr(module, 'bbox_sampler') and hasattr(module, 'bbox_head'):
+            _check_roi_head(name, module)
 
 
 def _check_head(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
@@ -129,16 +129,34 @@ def _check_match(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
         )
 
 
-def _check_samplers(roi_head: nn.Module) -> None:
-    samplers = roi_head.bbox_sampler
-    stages = zip(roi_head.bbox_head, samplers) if isinstance(samplers, list) else [(roi_head.bbox_head, samplers)]
-    for head, sampler in stages:
-        for each in (getattr(sampler, 'pos_sampler', None), getattr(sampler, 'neg_sampler', None)):
-            if isinstance(head.loss_cls, MultiLabelLoss) and _is_a(each, *CHOOSING_SAMPLERS):
-                raise ValueError(
-                    f"train_cfg.rcnn.sampler must be one that does not go by the loss, such as 'RandomSampler', for "
-                    f"{type(head.loss_cls).__name__}, got '{type(each).__name__}', which wants one value of each proposal"
-                )
+def _check_roi_head(place: str, roi_head: nn.Module) -> None:
+    heads, samplers = roi_head.bbox_head, roi_head.bbox_sampler
+    heads = list(heads) if isinstance(heads, nn.ModuleList) else [heads]
+    _check_stages(place, heads)
+    if samplers:  # there are none without a train_cfg
+        _check_samplers(heads, samplers if isinstance(samplers, list) else [samplers])
+
+
+def _check_stages(place: str, heads: list[nn.Module]) -> None:
+    """The stages of a cascade score together: by the mean of their logits, read through the link of the last."""
+    losses = [head.loss_cls for head in heads]
+    ours = [isinstance(loss, MultiLabelLoss) for loss in losses]
+    if any(ours) and (not all(ours) or len({type(loss.link) for loss in losses}) > 1):
+        raise ValueError(
+            f'{place}.bbox_head must have losses of one link in all stages, whose logits are averaged, '
+            f'got {", ".join(type(loss).__name__ for loss in losses)}'
+        )
+
+
+def _check_samplers(heads: list[nn.Module], samplers: list[object]) -> None:
+    for head, sampler in zip(heads, samplers, strict=True):
+        kinds = [getattr(sampler, name, None) for name in ('pos_sampler', 'neg_sampler')]  # of most, itself
+        chosen = next((type(each).__name__ for each in kinds if _is_a(each, *CHOOSING_SAMPLERS)), None)
+        if isinstance(head.loss_cls, MultiLabelLoss) and chosen is not None:
+            raise ValueError(
+                f"train_cfg.rcnn.sampler must be one that does not go by the loss, such as 'RandomSampler', for "
+                f"{type(head.loss_cls).__name__}, got '{chosen}', which wants one value of each proposal"
+            )
 
 
 def _check_link(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:

@@ -202,6 +202,25 @@ def test_proposals_must_not_be_sampled_by_their_loss(name, kind):
         check_detector(build_detector(cfg))
 
 
+@needs_mmdet
+@pytest.mark.parametrize('other', ['CrossEntropyLoss', 'mmml_losses.HillLoss'])
+def test_the_stages_of_a_cascade_must_be_read_alike(other):
+    cfg = detector_config('cascade_rcnn', SPA)
+    cfg.roi_head.bbox_head[1].loss_cls = dict(type=other)
+    kind = other.removeprefix('mmml_losses.')
+    expected = f'roi_head.bbox_head must have losses of one link in all stages, .* got SPALoss, {kind}, SPALoss'
+    with pytest.raises(ValueError, match=expected):
+        check_detector(build_detector(cfg))
+
+
+@needs_mmdet
+def test_stages_of_one_link_may_have_several_losses():
+    cfg = detector_config('cascade_rcnn', dict(type='mmml_losses.BCELoss'))
+    cfg.roi_head.bbox_head[1].loss_cls = dict(type='mmml_losses.HillLoss')
+    cfg.train_cfg = None
+    check_detector(build_detector(cfg))
+
+
 class Classifier(nn.Module):
     """Not a detector, but with a loss."""
 
