@@ -21,16 +21,22 @@ UNSUITED_HEADS = {
     'GFLHead': _QUALITY,
     'RTMDetHead': _QUALITY,
     'TOODHead': _QUALITY,
+    'VFNetHead': f'{_QUALITY}, unless it has use_vfl=False and the loss as loss_cls_fl',
+    'YOLOXHead': _QUALITY,
     'AutoAssignHead': _OWN_LOSS,
     'FreeAnchorRetinaHead': _OWN_LOSS,
     'CenterNetUpdateHead': 'it hands loss_cls the probabilities of a heat map, not logits',
+    'YOLOV3Head': 'it hands loss_cls the anchors of each image by themselves, in three dimensions',
     'MaskFormerHead': _SOFTMAX,
+    'MultiInstanceBBoxHead': _SOFTMAX,
     'YOLACTHead': _SOFTMAX,
     'ATSSVLFusionHead': _WORDS,
     'GroundingDINOHead': _WORDS,
 }
 # These ask the loss for a value of each label, to choose anchors by it.
 CHOOSING_HEADS = ('FSAFHead', 'PAAHead', 'PISARetinaHead')
+# These ask the loss for a value of each proposal, which it has of each label only.
+CHOOSING_SAMPLERS = ('OHEMSampler', 'ScoreHLRSampler')
 
 
 @HOOKS.register_module()
@@ -52,16 +58,19 @@ def check_detector(model: nn.Module) -> None:
     Args:
         model: Any model. Heads with losses of other projects are not looked at.
     """
-    for name, head in model.named_modules():
-        loss = getattr(head, 'loss_cls', None)
+    checks = (_check_head, _check_loss, _check_channels, _check_values, _check_reduction, _check_match, _check_link)
+    for name, module in model.named_modules():
+        loss = getattr(module, 'loss_cls', None)
         if isinstance(loss, MultiLabelLoss):
-            for check in (_check_head, _check_loss, _check_channels, _check_values, _check_match, _check_link):
-                check(f'{name}.loss_cls', head, loss)
+            for check in checks:
+                check(f'{name}.loss_cls', module, loss)
+        if hasattr(module, 'bbox_sampler') and hasattr(module, 'bbox_head'):
+            _check_roi_head(name, module)
 
 
 def _check_head(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
     for kind, reason in UNSUITED_HEADS.items():
-        if _is_a(head, kind):
+        if _is_a(head, kind) and getattr(head, 'use_vfl', True):  # which only VFNet has
             raise ValueError(f'{place} must be a loss made for {kind}, got {type(loss).__name__}: {reason}')
 
 
@@ -98,6 +107,19 @@ def _check_values(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
         )
 
 
+def _check_reduction(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
+    if _is_a(head, 'FSAFHead'):
+        wanted, reason = 'none', 'chooses levels of the pyramid by the loss of each label'
+    else:
+        wanted, reason = 'mean', 'passes the number that the sum is divided by'
+    for part in loss.modules():  # those of a sum, too
+        if isinstance(part, MultiLabelLoss) and part.reduction != wanted:
+            raise ValueError(
+                f"{place} must have reduction='{wanted}', got '{part.reduction}' in {type(part).__name__}: "
+                f'{type(head).__name__} {reason}'
+            )
+
+
 def _check_match(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
     costs = getattr(getattr(head, 'assigner', None), 'match_costs', [])
     if any(_is_a(cost, 'ClassificationCost') for cost in costs):
@@ -105,6 +127,36 @@ def _check_match(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
             f"{place.removesuffix('.loss_cls')}.train_cfg.assigner.match_costs must have 'FocalLossCost' for a loss of "
             "classes by themselves, got 'ClassificationCost', which takes a softmax"
         )
+
+
+def _check_roi_head(place: str, roi_head: nn.Module) -> None:
+    heads, samplers = roi_head.bbox_head, roi_head.bbox_sampler
+    heads = list(heads) if isinstance(heads, nn.ModuleList) else [heads]
+    _check_stages(place, heads)
+    if samplers:  # there are none without a train_cfg
+        _check_samplers(heads, samplers if isinstance(samplers, list) else [samplers])
+
+
+def _check_stages(place: str, heads: list[nn.Module]) -> None:
+    """The stages of a cascade score together: by the mean of their logits, read through the link of the last."""
+    losses = [head.loss_cls for head in heads]
+    ours = [isinstance(loss, MultiLabelLoss) for loss in losses]
+    if any(ours) and (not all(ours) or len({type(loss.link) for loss in losses}) > 1):
+        raise ValueError(
+            f'{place}.bbox_head must have losses of one link in all stages, whose logits are averaged, '
+            f'got {", ".join(type(loss).__name__ for loss in losses)}'
+        )
+
+
+def _check_samplers(heads: list[nn.Module], samplers: list[object]) -> None:
+    for head, sampler in zip(heads, samplers, strict=True):
+        kinds = [getattr(sampler, name, None) for name in ('pos_sampler', 'neg_sampler')]  # of most, itself
+        chosen = next((type(each).__name__ for each in kinds if _is_a(each, *CHOOSING_SAMPLERS)), None)
+        if isinstance(head.loss_cls, MultiLabelLoss) and chosen is not None:
+            raise ValueError(
+                f"train_cfg.rcnn.sampler must be one that does not go by the loss, such as 'RandomSampler', for "
+                f"{type(head.loss_cls).__name__}, got '{chosen}', which wants one value of each proposal"
+            )
 
 
 def _check_link(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:

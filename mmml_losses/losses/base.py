@@ -68,7 +68,9 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
         if not isinstance(loss_weight, Real):
             raise TypeError(f'loss_weight must be a number, got {loss_weight!r}')
         if not use_sigmoid:
-            raise ValueError(f'use_sigmoid must be True: {type(self).__name__} scores every class by itself')
+            raise ValueError(
+                f'use_sigmoid must be True, got {use_sigmoid!r}: {type(self).__name__} scores every class by itself'
+            )
         self.use_sigmoid = use_sigmoid
         if reduction not in REDUCTIONS:
             raise ValueError(f'reduction must be one of {REDUCTIONS}, got {reduction!r}')
@@ -143,14 +145,17 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
             **kwargs: ``epoch`` and ``sample_idx``, for the losses that use them.
         """
         logits = promote(cls_score)
-        if isinstance(target, Tensor) and target.dim() == 1:
-            target = self.admit_anchors(logits, target, weight)
+        are_indices = isinstance(target, Tensor) and target.dim() == 1
+        if are_indices:
+            self.refuse_anchors(logits, target)
         target = one_hot_targets(target, logits)
         if self.check_inputs and not torch.compiler.is_compiling():
             check_logits(logits)
             check_targets(target, self.soft_targets, type(self).__name__)
         if weight is not None:
             weight = weight_matrix(weight, target)
+            if are_indices:
+                target = self.leave_out_ignored(target, weight)
         parts = self.parts_of(logits, target, weight, **kwargs)
         loss = reduce_values(parts, reduction_override or self.reduction, avg_factor)
         return loss if self.loss_weight == 1 else self.loss_weight * loss

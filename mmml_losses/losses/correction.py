@@ -81,7 +81,8 @@ class LASDLoss(MultiLabelLoss):
         threshold: The probability above which an unobserved label is a pseudo-positive; 0.9, 0.9, 0.95 and 0.93.
         expected_positives: Positive labels of an image on average (1.46, 2.94, 1.89, 31.4), from which Theorem 5.4
             derives the weight of the other unobserved labels. When not given it is estimated: a running mean, over
-            training batches, of the observed and pseudo-positives of an image of which some label is known.
+            training batches, of the observed and pseudo-positives of an image of which some label is known. All
+            processes of a distributed training share it; of class indices, as detectors send, each keeps its own.
         negative_leverage: That weight itself, in place of the theorem's.
         gamma_positive: Focusing power of positives and pseudo-positives.
         gamma_negative: Focusing power of the other unobserved labels.
@@ -127,12 +128,19 @@ class LASDLoss(MultiLabelLoss):
             # 0 until the first batch; in the checkpoint, so that a resumed training goes on from it.
             self.register_buffer('estimated_positives', torch.zeros(()))
 
-    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
+    def forward(self, cls_score: Tensor, target: Tensor, *args, **kwargs) -> Tensor:
+        """As :meth:`MultiLabelLoss.forward`."""
+        # Heads of detectors call the loss only where there is something to classify: to wait there for the others may
+        # be to wait for ever.
+        kwargs['shared'] = not (isinstance(target, Tensor) and target.dim() == 1)
+        return super().forward(cls_score, target, *args, **kwargs)
+
+    def values(self, logits: Tensor, target: Tensor, shared: bool = True, **kwargs) -> Tensor:
         return F.lasd_loss(
             logits,
             target,
             self.positive_leverage,
-            self._negative_leverage(logits, target),
+            self._negative_leverage(logits, target, shared),
             self.threshold,
             self.gamma_positive,
             self.gamma_negative,
@@ -142,24 +150,24 @@ class LASDLoss(MultiLabelLoss):
         """The targets with the pseudo-positives."""
         return target.masked_fill(F.believed_positives(logits, target, self.threshold), 1)
 
-    def _negative_leverage(self, logits: Tensor, target: Tensor) -> float | Tensor:
+    def _negative_leverage(self, logits: Tensor, target: Tensor, shared: bool) -> float | Tensor:
         if self.negative_leverage is not None:
             return self.negative_leverage
         if self.expected_positives is not None:
             return F.balanced_leverage(self.positive_leverage, self.expected_positives, logits.size(1))
-        self._update_estimate(logits, target)
+        self._update_estimate(logits, target, shared)
         # An image has at least the positive that was observed, and not every class.
         expected = self.estimated_positives.clamp(min=1.0, max=max(logits.size(1) - 1.0, 1.0))
         rest = (logits.size(1) - expected).clamp(min=1.0)
         return ((1 + self.positive_leverage * (expected - 1)) / rest).to(logits.dtype)
 
     @torch.no_grad()
-    def _update_estimate(self, logits: Tensor, target: Tensor) -> None:
+    def _update_estimate(self, logits: Tensor, target: Tensor, shared: bool) -> None:
         if not self.training:
             return
         positives = (self.corrected_targets(logits, target) == 1).sum()
         totals = torch.stack([positives, (target >= 0).any(dim=1).sum()]).float()
-        if get_world_size() > 1:  # of all processes: some may have an empty batch
+        if shared and get_world_size() > 1:  # some processes may have an empty batch
             all_reduce(totals)
         mean = totals[0] / totals[1].clamp(min=1)
         before = self.estimated_positives

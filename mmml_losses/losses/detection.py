@@ -57,20 +57,27 @@ class DetectionProtocol:
             return 'it remembers every sample of the training set, and anchors are not samples that come again'
         return None
 
-    def admit_anchors(self, cls_score: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
-        """Refuse anchors where the loss has an objection, and make those that are to be ignored unknown.
+    def refuse_anchors(self, cls_score: Tensor, target: Tensor) -> None:
+        """Refuse anchors where the loss has an objection.
 
         Args:
             cls_score: Logits, (N, C).
             target: Class indices, (N,).
-            weight: As the head passes it. An anchor that is to be ignored comes as background of weight 0, and must
-                not compete with others for what is rejected, corrected or counted.
         """
         if self.anchor_objection is not None and has_background(cls_score, target):
             raise ValueError(f'{type(self).__name__} cannot be the loss of a detector: {self.anchor_objection}')
-        if self.looks_across_samples and weight is not None and weight.shape == target.shape:
-            return target.masked_fill(weight == 0, -1)
-        return target
+
+    def leave_out_ignored(self, target: Tensor, weight: Tensor) -> Tensor:
+        """Make labels of weight 0 unknown where the loss looks at the other anchors of the call.
+
+        An anchor that is to be ignored comes as background of weight 0. It must not compete with others for what is
+        rejected or corrected, nor be counted.
+
+        Args:
+            target: (N, C).
+            weight: (N, 1) or (N, C).
+        """
+        return target.masked_fill(weight == 0, -1) if self.looks_across_samples else target
 
 
 def has_background(cls_score: Tensor, target: Tensor) -> bool:

@@ -79,9 +79,9 @@ def reduce_values(parts: list[Values], reduction: str, avg_factor: float | Tenso
     if reduction == 'sum':
         if avg_factor is not None:
             raise ValueError(
-                "avg_factor cannot be used with reduction='sum'. MMPretrain's heads always pass one: use "
-                "mmml_losses.MultiLabelHead, or reduction='mean' with loss_weight, where the mean is the sum divided "
-                'by the batch size'
+                "avg_factor cannot be used with reduction='sum'. Heads of MMPretrain and MMDetection pass one: use "
+                "reduction='mean', which is the sum divided by it, with loss_weight, or, to classify, "
+                'mmml_losses.MultiLabelHead'
             )
         return _add(part.values.sum() for part in parts)
     if avg_factor is None:

@@ -124,19 +124,101 @@ def test_a_roi_head_of_fixed_width_is_refused():
         check_detector(build_detector(cfg))
 
 
-@needs_mmdet
-@pytest.mark.parametrize(
-    ('kind', 'reason'), [('GFLHead', 'quality of their boxes'), ('FreeAnchorRetinaHead', 'never calls loss_cls')]
+ANCHORS = dict(anchor_generator=dict(type='AnchorGenerator', ratios=[1.0], scales=[8], strides=[8]), feat_channels=32)
+YOLO = dict(
+    anchor_generator=dict(type='YOLOAnchorGenerator', base_sizes=[[(8, 8)]], strides=[8]),
+    bbox_coder=dict(type='YOLOBBoxCoder'),
+    featmap_strides=[8],
+    out_channels=[16],
+    in_channels=[32],
 )
-def test_heads_that_want_another_kind_of_loss_are_refused(kind, reason):
+
+
+def build_head(kind: str, loss: dict, **arguments) -> nn.Module:
+    """A head of MMDetection by itself."""
     from mmdet.registry import MODELS
 
-    anchors = dict(type='AnchorGenerator', ratios=[1.0], scales=[8], strides=[8])
-    sizes = dict(num_classes=CLASSES, in_channels=32, feat_channels=32)
     with DefaultScope.overwrite_default_scope('mmdet'):
-        head = MODELS.build(dict(type=kind, loss_cls=SPA, anchor_generator=anchors, **sizes))
+        return MODELS.build(
+            dict(type=kind, loss_cls=loss, **dict(dict(num_classes=CLASSES, in_channels=32), **arguments))
+        )
+
+
+@needs_mmdet
+@pytest.mark.parametrize(
+    ('kind', 'arguments', 'reason'),
+    [
+        ('GFLHead', ANCHORS, 'quality of their boxes'),
+        ('FreeAnchorRetinaHead', ANCHORS, 'never calls loss_cls'),
+        ('VFNetHead', {}, 'quality of their boxes, unless it has use_vfl=False'),
+        ('YOLOXHead', {}, 'quality of their boxes'),
+        ('YOLOV3Head', YOLO, 'in three dimensions'),
+        ('MultiInstanceBBoxHead', {}, 'a softmax with a channel for the background'),
+    ],
+)
+def test_heads_that_want_another_kind_of_loss_are_refused(kind, arguments, reason):
+    head = build_head(kind, SPA, **arguments)
     with pytest.raises(ValueError, match=f'bbox_head.loss_cls must be a loss made for {kind}, got SPALoss: .*{reason}'):
         check_detector(nn.ModuleDict(dict(bbox_head=head)))
+
+
+@needs_mmdet
+def test_vfnet_without_the_quality_of_boxes_is_a_head_like_others():
+    head = build_head('VFNetHead', SPA, use_vfl=False, loss_cls_fl=SPA)
+    check_detector(nn.ModuleDict(dict(bbox_head=head)))
+
+
+@needs_mmdet
+@pytest.mark.parametrize(
+    ('kind', 'reduction', 'wanted'),
+    [('RetinaHead', 'sum', 'mean'), ('RetinaHead', 'none', 'mean'), ('FSAFHead', 'mean', 'none')],
+)
+def test_a_reduction_that_the_head_cannot_use_is_refused(kind, reduction, wanted):
+    head = build_head(kind, dict(SPA, reduction=reduction))
+    expected = f"bbox_head.loss_cls must have reduction='{wanted}', got '{reduction}' in SPALoss: {kind} "
+    with pytest.raises(ValueError, match=expected):
+        check_detector(nn.ModuleDict(dict(bbox_head=head)))
+    head.loss_cls.reduction = wanted
+    check_detector(nn.ModuleDict(dict(bbox_head=head)))
+
+
+@needs_mmdet
+def test_the_reduction_of_a_part_is_looked_at():
+    parts = dict(bce=dict(type='mmml_losses.BCELoss'), hill=dict(type='mmml_losses.HillLoss', reduction='sum'))
+    head = build_head('RetinaHead', dict(type='mmml_losses.SumLoss', losses=parts, use_sigmoid=True))
+    with pytest.raises(ValueError, match="must have reduction='mean', got 'sum' in HillLoss"):
+        check_detector(nn.ModuleDict(dict(bbox_head=head)))
+
+
+@needs_mmdet
+@pytest.mark.parametrize('name', ['faster_rcnn', 'cascade_rcnn'])
+@pytest.mark.parametrize('kind', ['OHEMSampler', 'ScoreHLRSampler'])
+def test_proposals_must_not_be_sampled_by_their_loss(name, kind):
+    cfg = detector_config(name, SPA)
+    stages = cfg.train_cfg.rcnn if name == 'cascade_rcnn' else [cfg.train_cfg.rcnn]
+    stages[-1].sampler.type = kind
+    expected = f"train_cfg.rcnn.sampler must be one .* such as 'RandomSampler', for SPALoss, got '{kind}'"
+    with pytest.raises(ValueError, match=expected):
+        check_detector(build_detector(cfg))
+
+
+@needs_mmdet
+@pytest.mark.parametrize('other', ['CrossEntropyLoss', 'mmml_losses.HillLoss'])
+def test_the_stages_of_a_cascade_must_be_read_alike(other):
+    cfg = detector_config('cascade_rcnn', SPA)
+    cfg.roi_head.bbox_head[1].loss_cls = dict(type=other)
+    kind = other.removeprefix('mmml_losses.')
+    expected = f'roi_head.bbox_head must have losses of one link in all stages, .* got SPALoss, {kind}, SPALoss'
+    with pytest.raises(ValueError, match=expected):
+        check_detector(build_detector(cfg))
+
+
+@needs_mmdet
+def test_stages_of_one_link_may_have_several_losses():
+    cfg = detector_config('cascade_rcnn', dict(type='mmml_losses.BCELoss'))
+    cfg.roi_head.bbox_head[1].loss_cls = dict(type='mmml_losses.HillLoss')
+    cfg.train_cfg = None
+    check_detector(build_detector(cfg))
 
 
 class Classifier(nn.Module):

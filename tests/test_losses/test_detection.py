@@ -77,14 +77,18 @@ def test_accuracy_reads_through_the_link():
     assert loss.get_accuracy(logits, torch.tensor([1, 0]))['acc'] == 100
 
 
+@pytest.mark.parametrize('layout', ['anchor', 'class', 'flat'])
 @pytest.mark.parametrize('name', SAFE)
-def test_anchors_of_weight_zero_change_nothing(name):
+def test_anchors_of_weight_zero_change_nothing(name, layout):
     logits, labels = anchors(24)
     ignored = torch.zeros(24, dtype=torch.bool)
     ignored[1::6] = True  # background, as detectors mark an anchor between object and background
     logits = torch.where(ignored.unsqueeze(1), 5.0, logits.detach()).requires_grad_()
     divisor = 1 if name == 'expected_positives' else 4
-    found = evaluate(name, logits, labels, (~ignored).double(), divisor)
+    weight = (~ignored).double()
+    if layout != 'anchor':  # FSAF weighs every class of an anchor
+        weight = weight.unsqueeze(1).expand(-1, CLASSES)
+    found = evaluate(name, logits, labels, weight.flatten() if layout == 'flat' else weight, divisor)
     gradient = torch.autograd.grad(found, logits)[0]
     assert not gradient[ignored].any()
     without = evaluate(name, logits[~ignored], labels[~ignored], None, divisor)
@@ -213,14 +217,30 @@ def test_comparisons_cost_no_more_than_in_proportion_to_the_anchors(way):
     assert written[1] <= 8.1 * written[0]
 
 
+@pytest.mark.parametrize('shape', [(4,), (4, 1)])
 @pytest.mark.parametrize('kind', [LargeLossRejection, LargeLossCorrection])
-def test_ignored_anchors_do_not_take_the_place_of_large_losses(kind):
+def test_ignored_anchors_do_not_take_the_place_of_large_losses(kind, shape):
     logits = torch.tensor([[6.0], [2.0], [-3.0], [-3.0]], requires_grad=True)
-    labels, weight = torch.ones(4, dtype=torch.long), torch.tensor([0.0, 1.0, 1.0, 1.0])
+    labels, weight = torch.ones(4, dtype=torch.long), torch.tensor([0.0, 1.0, 1.0, 1.0]).reshape(shape)
     gradient = torch.autograd.grad(kind(clean_rate=0.75)(logits, labels, weight, avg_factor=1.0), logits)[0]
     assert gradient[0] == 0
     assert gradient[1] <= 0  # rejected, or taken for a positive
     assert (gradient[2:] > 0).all()
+
+
+@pytest.mark.parametrize('name', SAFE)
+def test_no_process_waits_for_another_at_a_call_that_a_head_may_skip(name, monkeypatch):
+    """DINO skips it without queries of noise, PAA for an image without objects, RoI heads without proposals."""
+
+    def wait(*args, **kwargs):
+        raise AssertionError('waits for the other processes')
+
+    monkeypatch.setattr(torch.distributed, 'is_initialized', lambda: True)
+    monkeypatch.setattr(torch.distributed, 'get_world_size', lambda group=None: 2)
+    for collective in ('all_reduce', 'all_gather', 'all_gather_object', 'broadcast'):
+        monkeypatch.setattr(torch.distributed, collective, wait)
+    logits, labels = anchors(12)
+    assert evaluate(name, logits, labels, None, 4).isfinite()
 
 
 @pytest.mark.parametrize('classes', [1, 2, 80])
