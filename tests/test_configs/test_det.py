@@ -15,6 +15,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 
 from mmml_losses.datasets import MissingBoxes, make_digit_scenes
+from mmml_losses.engine.loss_swap import find_loss, swap_loss
 from mmml_losses.losses import MultiLabelLoss
 from mmml_losses.registry import LOSSES
 
@@ -211,6 +212,20 @@ def test_losses_are_those_of_the_papers(name):
         assert weight == dict(deformable_detr=0.5, faster_rcnn=1.0).get(head, 0.25)
     assert found == expected
     assert LOSSES.build(head_config(read(name)).loss_cls).anchor_objection is None
+
+
+@pytest.mark.parametrize('name', [name for name in CONFIGS if '_focal_' in name])
+def test_another_loss_swapped_into_a_config_is_that_of_its_own_config(name):
+    """From Focal, whose alpha and weight are its own, to any other of the same head and data."""
+    folder = FOLDER / '_base_' / 'losses'
+    head, data = name.split('_focal_')
+    siblings = [other for other in CONFIGS if re.fullmatch(rf'{head}_(?!focal)\w+?_{data}', other)]
+    assert len(siblings) >= 3
+    for other in siblings:
+        cfg = read(name)
+        loss = other.removeprefix(f'{head}_').removesuffix(f'_{data}')
+        swap_loss(cfg, find_loss(loss, folder, for_detector=True))
+        assert head_config(cfg).loss_cls == head_config(read(other)).loss_cls, other
 
 
 def test_the_schedule_of_digit_detectors():

@@ -163,13 +163,20 @@ OLD = dict(type='Old', alpha=0.25, use_sigmoid=False, loss_weight=2.0)
 def test_detectors_keep_the_weight_against_the_boxes_and_take_the_sigmoid(model, read):
     cfg = Config(dict(model=copy.deepcopy(model)))
     assert is_detector(cfg)
-    replace_loss(cfg, dict(type='mmml_losses.SPALoss'))
+    replace_loss(cfg, dict(type='mmml_losses.FocalLoss', alpha=0.5))
     for head in read(cfg.model):
-        assert head.loss_cls == dict(type='mmml_losses.SPALoss', use_sigmoid=True, loss_weight=2.0)
-    replace_loss(cfg, dict(type='mmml_losses.SPALoss', loss_weight=0.5))
-    assert all(head.loss_cls.loss_weight == 0.5 for head in read(cfg.model))
+        assert head.loss_cls == dict(type='mmml_losses.FocalLoss', alpha=0.5, use_sigmoid=True, loss_weight=2.0)
+    replace_loss(cfg, dict(type='mmml_losses.SPALoss', loss_weight=0.3))
+    assert all(head.loss_cls.loss_weight == 0.3 for head in read(cfg.model))
     if 'rpn_head' in model:
         assert cfg.model.rpn_head.loss_cls == OLD
+
+
+def test_a_loss_without_alpha_has_that_of_focal_in_its_weight():
+    cfg = Config(dict(model=dict(bbox_head=dict(loss_cls=copy.deepcopy(OLD)))))
+    for loss in ('SPALoss', 'HillLoss'):  # once
+        replace_loss(cfg, dict(type=f'mmml_losses.{loss}'))
+        assert cfg.model.bbox_head.loss_cls == dict(type=f'mmml_losses.{loss}', use_sigmoid=True, loss_weight=0.5)
 
 
 def test_losses_of_others_decide_about_the_sigmoid_as_the_head_did():
