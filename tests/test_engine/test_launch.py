@@ -196,7 +196,7 @@ def test_losses_for_detectors_come_before_those_of_classifiers():
     folder = ROOT / 'configs' / '_base_' / 'losses'
     assert find_loss('focal', folder, for_detector=True).alpha == 0.25
     assert 'alpha' not in find_loss('focal', folder)
-    assert find_loss('dr', folder, for_detector=True).bucket_size == 4096
+    assert find_loss('dr', folder, for_detector=True).losses.dr.bucket_size == 4096
     assert find_loss('hill', folder, for_detector=True) == find_loss('hill', folder)
 
 
