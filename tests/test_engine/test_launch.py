@@ -12,6 +12,7 @@ import pytest
 import torch
 from mmengine.config import Config, ConfigDict
 
+from mmml_losses import registry
 from mmml_losses.compat import CheckpointError
 from mmml_losses.datasets import MissingDataError
 from mmml_losses.engine import launch, loss_swap
@@ -209,6 +210,30 @@ def test_a_wrong_loss_of_any_stage_is_named():
 def test_a_model_without_a_classification_loss_is_refused():
     with pytest.raises(UsageError, match=r'it looks for model\.head\.loss, model\.bbox_head\.loss_cls'):
         replace_loss(Config(dict(model=dict(type='GAN'))), dict(type='x'))
+
+
+@pytest.mark.parametrize(
+    ('base', 'absent', 'message'),
+    [
+        ('', 'mmdet', r'detector\.py needs MMDetection, which is not installed: .*pip install .*mmcv>=.*mmdet>='),
+        ("_base_ = 'mmdet::a.py'\n", 'mmdet', r'detector\.py needs MMDetection, which is not installed'),
+        ('', 'mmcv._ext', r'detector\.py needs mmcv with its compiled operators, .*pip install'),
+    ],
+)
+def test_the_config_of_a_detector_says_what_to_install(tmp_path, monkeypatch, base, absent, message):
+    def find(name, package=None):
+        return None if name == absent else True
+
+    def get_path(self, name, *args):
+        raise ModuleNotFoundError('mmdet is not installed, please install mmdet manually')
+
+    monkeypatch.setattr(registry, 'find_spec', find)
+    if base:
+        monkeypatch.setattr(Config, '_get_cfg_path', get_path)
+    file = tmp_path / 'detector.py'
+    file.write_text(f"{base}model = dict(bbox_head=dict(loss_cls=dict(type='mmml_losses.HillLoss')))\n")
+    with pytest.raises(UsageError, match=message):
+        launch.read_config(argparse.Namespace(config=str(file), loss=None, cfg_options=None), tmp_path)
 
 
 def coco(root, **kwargs):
