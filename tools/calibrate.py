@@ -55,7 +55,8 @@ def apply_calibration_arguments(cfg: Config, args: argparse.Namespace) -> None:
     if is_detector(cfg):
         raise UsageError(
             f'{args.config} must be the config of a classifier, got a detector, whose detections are no rows of labels '
-            'to fit a link to. The link of its loss can be set: --cfg-options model.bbox_head.loss_cls.link=phi'
+            'to fit a link to. The link of its loss can be set, that of Focal for example: --cfg-options '
+            'model.bbox_head.loss_cls.link=phi'
         )
     if cfg.get(f'{args.dataloader}_dataloader') is None:
         raise UsageError(f'--dataloader {args.dataloader}: {args.config} has no {args.dataloader}_dataloader')

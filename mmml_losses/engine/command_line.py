@@ -101,7 +101,8 @@ def load_runs(arguments: Sequence[str], with_detectors: bool = False) -> dict[st
         if are_detections(run.class_names) and not with_detectors:
             raise UsageError(f"'{name}' must be the run of a classifier, got detections, which are no labels")
         if not (run.labels >= 0).any():
-            raise UsageError(f"'{name}' has no known label: there is nothing to measure")
+            what = 'detection that counts' if are_detections(run.class_names) else 'known label'
+            raise UsageError(f"'{name}' has no {what}: there is nothing to measure")
     return runs
 
 

@@ -21,7 +21,7 @@ DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 def require_data(cfg: Config, config_file: str) -> None:
     """Stop when files of a dataset are missing, and say what runs without them."""
     datasets = [dataset for _, dataset in unloaded_datasets(cfg)]
-    of_others = list(_missing_annotations(cfg))
+    of_others = list(_missing_files_of_others(cfg))
     missing = [file for dataset in datasets for file in dataset.missing_files()] + of_others
     if missing:
         listing = '\n'.join(f'  {file}' for file in dict.fromkeys(missing))
@@ -51,11 +51,15 @@ def unloaded_datasets(cfg: Config) -> Iterator[tuple[dict, BaseDataset]]:
                 yield settings, dataset
 
 
-def _missing_annotations(cfg: Config) -> Iterator[str]:
-    """Annotation files that are not there of datasets that cannot tell, such as MMDetection's."""
+def _missing_files_of_others(cfg: Config) -> Iterator[str]:
+    """Annotations and folders of images that are not there of datasets that cannot tell, such as MMDetection's."""
     for settings, kind in _dataset_settings(cfg):
-        if settings.get('ann_file') and not hasattr(kind, 'missing_files'):
-            file = os.path.join(settings.get('data_root') or '', settings['ann_file'])
+        if hasattr(kind, 'missing_files') or (settings.get('backend_args') or {}).get('backend', 'local') != 'local':
+            continue
+        prefix = settings.get('data_prefix')
+        images = prefix.get('img') if isinstance(prefix, dict) else None
+        for name in filter(None, (settings.get('ann_file'), images)):
+            file = os.path.join(settings.get('data_root') or '', name)
             if '://' not in file and not os.path.exists(file):
                 yield file
 

@@ -20,7 +20,7 @@ from ..compat import CheckpointError, check_checkpoint
 from ..datasets import AnnotationError, MissingDataError
 from ..evaluation import RetrievalInterrupted
 from ..losses.provenance import warn_of_other_loss
-from ..registry import UnknownNameError
+from ..registry import UnknownNameError, require_mmdet
 from .data_check import DATALOADERS
 from .errors import UsageError
 from .loss_swap import check_loss, find_loss, is_detector, swap_loss
@@ -94,11 +94,31 @@ def read_config(args: argparse.Namespace, losses_folder: Path) -> Config:
     """The config as the user has it, with ``--loss`` and ``--cfg-options``, and nothing else."""
     if not Path(args.config).is_file():
         raise UsageError(f'config {args.config} does not exist')
-    cfg = Config.fromfile(args.config)
+    cfg = _parsed(args.config)
     if args.loss is not None:  # before the options, which may be for the new loss
         swap_loss(cfg, find_loss(args.loss, losses_folder, is_detector(cfg)))
     cfg.merge_from_dict(args.cfg_options or {})
     return cfg
+
+
+def _parsed(file: str) -> Config:
+    """A config. One of a detector says at once what must be installed for it."""
+    try:
+        cfg = Config.fromfile(file)
+    except ModuleNotFoundError as error:
+        if str(error).startswith('mmdet '):  # what MMEngine says of a `_base_` in it
+            _require_mmdet(file)
+        raise
+    if is_detector(cfg):
+        _require_mmdet(file)
+    return cfg
+
+
+def _require_mmdet(file: str) -> None:
+    try:
+        require_mmdet(file)
+    except ImportError as error:
+        raise UsageError(str(error)) from None
 
 
 def load_config(

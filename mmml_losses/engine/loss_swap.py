@@ -96,11 +96,19 @@ def replace_loss(cfg: Config, loss: dict) -> None:
     """
     holders, key = _find_places(cfg)
     for holder in holders:
-        kept = {}
-        if key == 'loss_cls':
-            kept = {name: value for name, value in (holder.get(key) or {}).items() if name in KEPT_BY_DETECTORS}
-            kept |= dict(use_sigmoid=True) if _is_ours(loss) else {}
+        kept = _kept_by_detector(holder.get(key) or {}, loss) if key == 'loss_cls' else {}
         holder[key] = ConfigDict(kept | dict(loss))
+
+
+def _kept_by_detector(old: dict, loss: dict) -> dict:
+    """What another loss takes over from the one in the head of a detector."""
+    kept = {name: value for name, value in old.items() if name in KEPT_BY_DETECTORS}
+    if _is_ours(loss):
+        kept['use_sigmoid'] = True
+        # The alpha of Focal is a weight of positives, which a loss without one has as its weight: see configs/det.
+        if old.get('alpha') is not None and 'alpha' not in loss:
+            kept['loss_weight'] = old['alpha'] * old.get('loss_weight', 1.0)
+    return kept
 
 
 def is_detector(cfg: Config) -> bool:

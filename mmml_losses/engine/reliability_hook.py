@@ -75,7 +75,7 @@ def calibration_metrics_of(metrics: Iterable[BaseMetric]) -> list[CalibrationErr
         names = ', '.join(type(metric).__name__ for metric in metrics) or 'none'
         raise ValueError(
             f'ReliabilityDiagramHook needs a CalibrationError among the metrics of val_evaluator, got {names}: add '
-            f"dict(type='{SCOPE}.CalibrationError')"
+            f"dict(type='{SCOPE}.CalibrationError'), or dict(type='{SCOPE}.DetectionCalibrationError') for a detector"
         )
     return found
 

@@ -15,6 +15,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 
 from mmml_losses.datasets import MissingBoxes, make_digit_scenes
+from mmml_losses.engine.loss_swap import find_loss, swap_loss
 from mmml_losses.losses import MultiLabelLoss
 from mmml_losses.registry import LOSSES
 
@@ -27,6 +28,7 @@ COCO = [name for name in CONFIGS if name.endswith('_coco')]
 DIGITS = [name for name in CONFIGS if '_digits' in name]
 HEADS = ('retinanet', 'fcos', 'atss', 'deformable_detr', 'faster_rcnn')
 PAPERS = ('spa', 'two_way', 'lasd', 'dr', 'hill', 'splc')
+JOINED_WITH_BCE = ('two_way', 'dr')
 # With losses of which no two are alike.
 ONE_OF_EACH_HEAD = [
     f'{head}_{loss}_coco' for head, loss in zip(HEADS, ('spa', 'dr', 'splc', 'two_way', 'lasd'), strict=True)
@@ -195,15 +197,17 @@ def without_scopes(node):
 
 @pytest.mark.parametrize('name', CONFIGS)
 def test_losses_are_those_of_the_papers(name):
-    """As in ``configs/_base_/losses``, beside what a detector needs: buckets, and a weight against the boxes."""
+    """As in ``configs/_base_/losses``, beside what a detector needs: buckets, BCE beside losses that fix no height of
+    scores, and a weight against the boxes."""
     head = next(head for head in HEADS if name.startswith(f'{head}_'))
     loss = re.sub(r'_(coco|digits|digits_50)$', '', name.removeprefix(f'{head}_'))
     found = dict(head_config(read(name)).loss_cls)
     assert found.pop('use_sigmoid') is True
-    assert 'bucket_size' not in found or found.pop('bucket_size') == 4096
     weight = found.pop('loss_weight', 1.0)
     expected = dict(Config.fromfile(FOLDER / '_base_' / 'losses' / f'{loss}.py').loss)
-    expected.pop('bucket_size', None)
+    if loss in JOINED_WITH_BCE:
+        parts = {'bce': dict(type='mmml_losses.BCELoss'), loss: expected | dict(bucket_size=4096)}
+        expected = dict(type='mmml_losses.SumLoss', losses=parts)
     if loss == 'focal':
         expected['alpha'] = 0.25
         assert weight == (2.0 if head == 'deformable_detr' else 1.0)
@@ -211,6 +215,30 @@ def test_losses_are_those_of_the_papers(name):
         assert weight == dict(deformable_detr=0.5, faster_rcnn=1.0).get(head, 0.25)
     assert found == expected
     assert LOSSES.build(head_config(read(name)).loss_cls).anchor_objection is None
+
+
+@pytest.mark.parametrize('loss', JOINED_WITH_BCE)
+def test_background_learns_where_there_is_no_object(loss):
+    """As in a level of the pyramid without objects, from a probability that is not for background."""
+    module = LOSSES.build(head_config(read(f'retinanet_{loss}_coco')).loss_cls)
+    logits = torch.full((5000, 80), math.log(0.1 / 0.9), requires_grad=True)
+    background = torch.full((5000,), 80)
+    module(logits, background, weight=torch.ones(5000), avg_factor=1.0, epoch=0).backward()
+    assert logits.grad.min() > 1e-4
+
+
+@pytest.mark.parametrize('name', [name for name in CONFIGS if '_focal_' in name])
+def test_another_loss_swapped_into_a_config_is_that_of_its_own_config(name):
+    """From Focal, whose alpha and weight are its own, to any other of the same head and data."""
+    folder = FOLDER / '_base_' / 'losses'
+    head, data = name.split('_focal_')
+    siblings = [other for other in CONFIGS if re.fullmatch(rf'{head}_(?!focal)\w+?_{data}', other)]
+    assert len(siblings) >= 3
+    for other in siblings:
+        cfg = read(name)
+        loss = other.removeprefix(f'{head}_').removesuffix(f'_{data}')
+        swap_loss(cfg, find_loss(loss, folder, for_detector=True))
+        assert head_config(cfg).loss_cls == head_config(read(other)).loss_cls, other
 
 
 def test_the_schedule_of_digit_detectors():

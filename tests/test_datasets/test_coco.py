@@ -223,13 +223,16 @@ BOXES = [
     (5, 3, 0, [0, 0, 0.5, 9]),  # less than a pixel wide
     (5, 3, 0, [12, 0, 3, 3]),  # beside the image
     (5, 3, 0, [-2, 4, 3, 3]),
+    (5, 17, 0, [3, 3, 4, 4], dict(area=0)),  # an outline without a pixel
+    (5, 17, 0, [3, 3, 4, 4], dict(ignore=1)),
 ]
 
 
 def write_boxes(root):
     annotations = [
         dict(id=number, image_id=image, category_id=label, iscrowd=crowd, bbox=bbox, area=bbox[2] * bbox[3])
-        for number, (image, label, crowd, bbox) in enumerate(BOXES, start=1)
+        | dict(*more)
+        for number, (image, label, crowd, bbox, *more) in enumerate(BOXES, start=1)
     ]
     images = [dict(id=number, file_name=f'{number}.jpg', width=12, height=10) for number in (9, 5)]
     rewrite(root, images=images, annotations=annotations)

@@ -64,13 +64,22 @@ def test_annotations_of_mmdetection_are_missed_with_a_detector_that_needs_none(t
     files = [tmp_path / 'retinanet_asl_digits.py', tmp_path / 'spa_lpr_digits.py']
     for file in files:
         file.touch()
-    dataset = dict(type='CocoDataset', data_root=str(tmp_path), ann_file='a.json')
+    dataset = dict(type='CocoDataset', data_root=str(tmp_path), ann_file='a.json', data_prefix=dict(img='train/'))
     wrapped = dict(type='mmml_losses.MissingBoxes', missing_ratio=0.5, dataset=dataset)
     cfg = Config(dict(default_scope='mmdet', train_dataloader=dict(dataset=wrapped)))
     with pytest.raises(MissingDataError, match=r'python tools/train\.py .*/retinanet_asl_digits\.py') as caught:
         require_data(cfg, str(tmp_path / 'retinanet_two_way_coco.py'))
-    assert caught.value.missing == [str(tmp_path / 'a.json')]
+    assert caught.value.missing == [str(tmp_path / 'a.json'), f'{tmp_path}/train/']
     (tmp_path / 'a.json').touch()
+    (tmp_path / 'train').mkdir()
     require_data(cfg, 'x.py')
-    remote = dict(type='CocoDataset', data_root='s3://bucket', ann_file='a.json')
+
+
+@pytest.mark.needs_mmdet
+@pytest.mark.parametrize(
+    'place', [dict(data_root='s3://bucket'), dict(data_root='nowhere', backend_args=dict(backend='petrel'))]
+)
+def test_what_lies_elsewhere_is_not_missed(place):
+    pytest.importorskip('mmdet')
+    remote = dict(type='CocoDataset', ann_file='a.json', data_prefix=dict(img='train/'), **place)
     require_data(Config(dict(default_scope='mmdet', train_dataloader=dict(dataset=remote))), 'x.py')

@@ -12,6 +12,7 @@ import pytest
 import torch
 from mmengine.config import Config, ConfigDict
 
+from mmml_losses import registry
 from mmml_losses.compat import CheckpointError
 from mmml_losses.datasets import MissingDataError
 from mmml_losses.engine import launch, loss_swap
@@ -163,13 +164,20 @@ OLD = dict(type='Old', alpha=0.25, use_sigmoid=False, loss_weight=2.0)
 def test_detectors_keep_the_weight_against_the_boxes_and_take_the_sigmoid(model, read):
     cfg = Config(dict(model=copy.deepcopy(model)))
     assert is_detector(cfg)
-    replace_loss(cfg, dict(type='mmml_losses.SPALoss'))
+    replace_loss(cfg, dict(type='mmml_losses.FocalLoss', alpha=0.5))
     for head in read(cfg.model):
-        assert head.loss_cls == dict(type='mmml_losses.SPALoss', use_sigmoid=True, loss_weight=2.0)
-    replace_loss(cfg, dict(type='mmml_losses.SPALoss', loss_weight=0.5))
-    assert all(head.loss_cls.loss_weight == 0.5 for head in read(cfg.model))
+        assert head.loss_cls == dict(type='mmml_losses.FocalLoss', alpha=0.5, use_sigmoid=True, loss_weight=2.0)
+    replace_loss(cfg, dict(type='mmml_losses.SPALoss', loss_weight=0.3))
+    assert all(head.loss_cls.loss_weight == 0.3 for head in read(cfg.model))
     if 'rpn_head' in model:
         assert cfg.model.rpn_head.loss_cls == OLD
+
+
+def test_a_loss_without_alpha_has_that_of_focal_in_its_weight():
+    cfg = Config(dict(model=dict(bbox_head=dict(loss_cls=copy.deepcopy(OLD)))))
+    for loss in ('SPALoss', 'HillLoss'):  # once
+        replace_loss(cfg, dict(type=f'mmml_losses.{loss}'))
+        assert cfg.model.bbox_head.loss_cls == dict(type=f'mmml_losses.{loss}', use_sigmoid=True, loss_weight=0.5)
 
 
 def test_losses_of_others_decide_about_the_sigmoid_as_the_head_did():
@@ -189,7 +197,7 @@ def test_losses_for_detectors_come_before_those_of_classifiers():
     folder = ROOT / 'configs' / '_base_' / 'losses'
     assert find_loss('focal', folder, for_detector=True).alpha == 0.25
     assert 'alpha' not in find_loss('focal', folder)
-    assert find_loss('dr', folder, for_detector=True).bucket_size == 4096
+    assert find_loss('dr', folder, for_detector=True).losses.dr.bucket_size == 4096
     assert find_loss('hill', folder, for_detector=True) == find_loss('hill', folder)
 
 
@@ -202,6 +210,30 @@ def test_a_wrong_loss_of_any_stage_is_named():
 def test_a_model_without_a_classification_loss_is_refused():
     with pytest.raises(UsageError, match=r'it looks for model\.head\.loss, model\.bbox_head\.loss_cls'):
         replace_loss(Config(dict(model=dict(type='GAN'))), dict(type='x'))
+
+
+@pytest.mark.parametrize(
+    ('base', 'absent', 'message'),
+    [
+        ('', 'mmdet', r'detector\.py needs MMDetection, which is not installed: .*pip install .*mmcv>=.*mmdet>='),
+        ("_base_ = 'mmdet::a.py'\n", 'mmdet', r'detector\.py needs MMDetection, which is not installed'),
+        ('', 'mmcv._ext', r'detector\.py needs mmcv with its compiled operators, .*pip install'),
+    ],
+)
+def test_the_config_of_a_detector_says_what_to_install(tmp_path, monkeypatch, base, absent, message):
+    def find(name, package=None):
+        return None if name == absent else True
+
+    def get_path(self, name, *args):
+        raise ModuleNotFoundError('mmdet is not installed, please install mmdet manually')
+
+    monkeypatch.setattr(registry, 'find_spec', find)
+    if base:
+        monkeypatch.setattr(Config, '_get_cfg_path', get_path)
+    file = tmp_path / 'detector.py'
+    file.write_text(f"{base}model = dict(bbox_head=dict(loss_cls=dict(type='mmml_losses.HillLoss')))\n")
+    with pytest.raises(UsageError, match=message):
+        launch.read_config(argparse.Namespace(config=str(file), loss=None, cfg_options=None), tmp_path)
 
 
 def coco(root, **kwargs):

@@ -121,7 +121,9 @@ def test_a_config_without_the_metric_is_refused_before_anything_is_computed(tmp_
     monkeypatch.setattr(Logistic, 'forward', None)
     runner = make_runner(tmp_path, ReliabilityDiagramHook(), [MultiLabelAP()])
     with pytest.raises(
-        ValueError, match='needs a CalibrationError among the metrics of val_evaluator, got MultiLabelAP'
+        ValueError,
+        match=r'needs a CalibrationError among the metrics of val_evaluator, got MultiLabelAP: add .*\.CalibrationError'
+        r".*, or dict\(type='mmml_losses\.DetectionCalibrationError'\) for a detector",
     ):
         getattr(runner, start)()
 

@@ -87,6 +87,9 @@ def test_reliability_of_detectors_and_of_nothing_else(call, runs, tmp_path):
     save_predictions(file, predictions)
     call('reliability', file, '--out', tmp_path / 'picture.svg')
     assert_is_picture(tmp_path / 'picture.svg')
+    save_predictions(tmp_path / 'blind.npz', Predictions(np.zeros((2, 0)), np.zeros((2, 0))))
+    with pytest.raises(UsageError, match="'blind' has no detection that counts: there is nothing to measure"):
+        call('reliability', tmp_path / 'blind.npz', '--out', tmp_path / 'other.svg')
     with pytest.raises(UsageError, match='runs must be all of classifiers or all of detectors, got both'):
         call('reliability', file, *runs, '--out', tmp_path / 'other.svg')
     for name in ('class_ap', 'probability_histogram'):

@@ -86,6 +86,8 @@ class CocoMultiLabel(MultiLabelReader):
                 (annotation['bbox'], class_of_category[annotation['category_id']], annotation.get('iscrowd', 0))
                 for annotation in annotations
                 if annotation['category_id'] in class_of_category
+                # MMDetection leaves them out as well; an area that is not known is none of them.
+                if not (annotation.get('ignore', 0) or _area(annotation) <= 0)
             ]
             instances = [
                 dict(bbox=[x, y, x + w, y + h], bbox_label=label, ignore_flag=int(bool(crowd)))
