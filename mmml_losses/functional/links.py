@@ -82,10 +82,14 @@ def spa_inverse_logit_probabilities(log_odds: Tensor, **parameters: float) -> Te
 
 
 def phi_logit_probabilities(
-    logits: Tensor, gamma_positive: float = 0.0, gamma_negative: float = 4.0, margin: float = 0.05
+    logits: Tensor,
+    gamma_positive: float = 0.0,
+    gamma_negative: float = 4.0,
+    margin: float = 0.05,
+    alpha: float = 0.5,
 ) -> Tensor:
     r"""Log-odds of the map :math:`\phi`, :math:`\log h((z - m)_+; \gamma^-) - \log h(1 - z; \gamma^+)`; see
-    :func:`phi_link`.
+    :func:`phi_link`. Weights of the two terms add :math:`\log((1 - \alpha)/\alpha)`.
 
     Without a margin, :math:`\log h(\sigma(v); \gamma) = (\gamma - 1)\log\sigma(v) + \log(e^v + \gamma\log(1 + e^v))`
     for logits :math:`v` of any size.
@@ -99,8 +103,10 @@ def phi_logit_probabilities(
         gamma_positive: Focusing power :math:`\gamma^+` of the positives.
         gamma_negative: Focusing power :math:`\gamma^-` of the negatives.
         margin: Probability shift :math:`m` of the negatives.
+        alpha: Weight :math:`\alpha` of the positives beside :math:`1 - \alpha` of the negatives.
     """
-    log_h_positive = _log_h(-logits, gamma_positive)
+    # What a positive costs relative to a negative, taken off both forms below.
+    log_h_positive = _log_h(-logits, gamma_positive) + math.log(alpha / (1 - alpha))
     if margin == 0:
         return _log_h(logits, gamma_negative) - log_h_positive
     tiny = torch.finfo(logits.dtype).tiny
@@ -125,10 +131,11 @@ def phi_link(logits: Tensor, **parameters: float) -> Tensor:
     Neither loss is proper: the sigmoid of a logit with the least risk is not the probability of the label, and
     :math:`\phi` of that sigmoid is. It keeps the order of the logits if and only if :math:`m = 0`. It belongs to the
     losses with the gradient of their focusing weights (``detach_weight=False``), without any weights of classes.
+    Where the terms are weighed by :math:`\alpha` and :math:`1 - \alpha`, so are the two :math:`h`.
 
     Args:
         logits: Any shape.
-        **parameters: The focusing powers and the margin of :func:`phi_logit_probabilities`.
+        **parameters: The focusing powers, the margin and alpha of :func:`phi_logit_probabilities`.
     """
     return phi_logit_probabilities(logits, **parameters).sigmoid()
 
@@ -138,22 +145,17 @@ def phi_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
 
     Args:
         probabilities: Any shape, inside (0, 1).
-        **parameters: The focusing powers of :func:`phi_logit_probabilities`, and ``margin=0``.
+        **parameters: The focusing powers and alpha of :func:`phi_logit_probabilities`, and ``margin=0``.
     """
     logits = phi_inverse_logit_probabilities(probabilities.double().logit(), **parameters)
     return logits.to(probabilities.dtype)
 
 
-def phi_inverse_logit_probabilities(
-    log_odds: Tensor, gamma_positive: float = 0.0, gamma_negative: float = 4.0, margin: float = 0.05
-) -> Tensor:
+def phi_inverse_logit_probabilities(log_odds: Tensor, margin: float = 0.05, **parameters: float) -> Tensor:
     """The logits whose :func:`phi_logit_probabilities` are ``log_odds``; the arguments are those of that function."""
     if margin != 0:
         raise ValueError(f'margin must be 0, got {margin}: with a margin, many logits read as the probability 0')
-    return _invert(
-        partial(phi_logit_probabilities, gamma_positive=gamma_positive, gamma_negative=gamma_negative, margin=margin),
-        log_odds,
-    )
+    return _invert(partial(phi_logit_probabilities, margin=margin, **parameters), log_odds)
 
 
 def temperature_scaling(log_odds: Tensor, temperature: float | Tensor) -> Tensor:

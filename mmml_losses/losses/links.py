@@ -74,9 +74,16 @@ class PhiLink(Link):
         gamma_positive: Focusing power of the positives.
         gamma_negative: Focusing power of the negatives.
         margin: Probability shift of the negatives. With one, small logits all read as 0.
+        alpha: Weight of the positives beside 1 - alpha of the negatives, as Focal has it in detectors.
     """
 
-    def __init__(self, gamma_positive: float = 0.0, gamma_negative: float = 4.0, margin: float = 0.05):
+    def __init__(
+        self,
+        gamma_positive: float = 0.0,
+        gamma_negative: float = 4.0,
+        margin: float = 0.05,
+        alpha: float = 0.5,
+    ):
         super().__init__()
         if min(gamma_positive, gamma_negative) < 0:
             raise ValueError(
@@ -84,7 +91,9 @@ class PhiLink(Link):
             )
         if not 0 <= margin < 1:
             raise ValueError(f'margin must be in [0, 1), got {margin}')
-        self.constants = dict(gamma_positive=gamma_positive, gamma_negative=gamma_negative, margin=margin)
+        if not 0 < alpha < 1:
+            raise ValueError(f'alpha must be in (0, 1), got {alpha}')
+        self.constants = dict(gamma_positive=gamma_positive, gamma_negative=gamma_negative, margin=margin, alpha=alpha)
 
     def logit_probabilities(self, logits: Tensor) -> Tensor:
         return F.phi_logit_probabilities(logits, **self.constants)

@@ -104,7 +104,7 @@ class FocalLoss(PairLoss):
         gamma_positive: Focusing power of the positives where it differs from ``gamma``.
         gamma_negative: Focusing power of the negatives where it differs from ``gamma``.
         link: As in :class:`MultiLabelLoss`; ``'phi'`` reads probabilities through the map that undoes the bias of the
-            focusing (Cheng and Vasconcelos, Eq. 14). The sigmoid by default.
+            focusing and of ``alpha`` (Cheng and Vasconcelos, Eq. 14). The sigmoid by default.
         **kwargs: The other arguments of :class:`MultiLabelLoss`.
 
     The focusing weights belong to the gradient, as in the original paper. MMDetection's loss of this name is the same
@@ -123,7 +123,8 @@ class FocalLoss(PairLoss):
         gamma_positive = gamma if gamma_positive is None else gamma_positive
         gamma_negative = gamma if gamma_negative is None else gamma_negative
         terms = F.focal_terms(gamma_positive, gamma_negative, alpha)
-        link = _phi(link, gamma_positive, gamma_negative, 0.0, None if alpha is None else 'alpha')
+        if link == 'phi':
+            link = PhiLink(gamma_positive, gamma_negative, margin=0.0, alpha=0.5 if alpha is None else alpha)
         super().__init__(*terms, link=link, **kwargs)
 
 
@@ -152,25 +153,14 @@ class AsymmetricLoss(PairLoss):
         **kwargs,
     ):
         terms = F.asymmetric_terms(gamma_positive, gamma_negative, margin, detach_weight)
-        link = _phi(link, gamma_positive, gamma_negative, margin, 'detach_weight' if detach_weight else None)
+        if link == 'phi':
+            if detach_weight:
+                raise ValueError(
+                    "link must not be 'phi' with detach_weight=True: phi undoes the bias of focusing weights that have "
+                    'a gradient'
+                )
+            link = PhiLink(gamma_positive, gamma_negative, margin)
         super().__init__(*terms, link=link, **kwargs)
-
-
-def _phi(
-    link: Link | dict | str | None,
-    gamma_positive: float,
-    gamma_negative: float,
-    margin: float,
-    foreign: str | None = None,
-) -> Link | dict | None:
-    """The link that was given, where ``'phi'`` stands for the map of this loss; ``foreign`` is what it cannot undo."""
-    if not isinstance(link, str):
-        return link
-    if link != 'phi':
-        raise ValueError(f"link must be a link, its config, 'phi' or None, got {link!r}")
-    if foreign is not None:
-        raise ValueError(f"link='phi' undoes the bias of focusing, and cannot be had together with {foreign}")
-    return PhiLink(gamma_positive=gamma_positive, gamma_negative=gamma_negative, margin=margin)
 
 
 @LOSSES.register_module()

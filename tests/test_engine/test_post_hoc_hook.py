@@ -186,7 +186,10 @@ def test_held_out_data_is_taken_and_the_test_set_refused(config, tmp_path):
 @pytest.mark.parametrize(
     ('loss', 'constants'),
     [
-        (dict(type='FocalLoss', gamma=3.0), dict(gamma_positive=3.0, gamma_negative=3.0, margin=0.0)),
+        (
+            dict(type='FocalLoss', gamma=3.0, alpha=0.25),
+            dict(gamma_positive=3.0, gamma_negative=3.0, margin=0.0, alpha=0.25),
+        ),
         (
             dict(
                 type='SumLoss',
@@ -195,7 +198,7 @@ def test_held_out_data_is_taken_and_the_test_set_refused(config, tmp_path):
                     asl=dict(type='mmml_losses.AsymmetricLoss', gamma_negative=2.0),
                 ),
             ),
-            dict(gamma_positive=0.0, gamma_negative=2.0, margin=0.05),
+            dict(gamma_positive=0.0, gamma_negative=2.0, margin=0.05, alpha=0.5),
         ),
     ],
 )
@@ -213,7 +216,7 @@ def test_phi_has_the_parameters_of_the_loss(config, loss, constants):
     ('loss', 'message'),
     [
         (dict(type='mmml_losses.BCELoss'), 'phi is not defined for mmml_losses.BCELoss'),
-        (dict(type='mmml_losses.FocalLoss', alpha=0.25), 'cannot be had together with alpha'),
+        (dict(type='mmml_losses.AsymmetricLoss', detach_weight=True), "must not be 'phi' with detach_weight=True"),
         (dict(type='mmml_losses.AsymmetricLoss', link='phi'), 'read by the sigmoid, got a loss with the link phi'),
     ],
 )

@@ -23,12 +23,14 @@ PHI = [
     dict(gamma_positive=0.0, gamma_negative=4.0, margin=0.0),
     dict(gamma_positive=3.0, gamma_negative=0.0, margin=0.0),
     dict(gamma_positive=0.5, gamma_negative=0.2, margin=0.0),
+    dict(gamma_positive=2.0, gamma_negative=2.0, margin=0.0, alpha=0.25),
 ]
 PHI_WITH_MARGIN = [
     {},
     dict(gamma_positive=1.0, gamma_negative=3.0, margin=0.1),
     dict(gamma_positive=0.0, gamma_negative=0.5, margin=0.05),
     dict(gamma_positive=1.0, gamma_negative=0.0, margin=0.2),
+    dict(gamma_positive=1.0, gamma_negative=3.0, margin=0.1, alpha=0.8),
 ]
 BIJECTIONS = [(name, parameters) for name, family in (('spa', SPA), ('phi', PHI)) for parameters in family]
 LOG_ODDS = [
@@ -37,8 +39,8 @@ LOG_ODDS = [
 ]
 
 
-def exact_phi_log_odds(logit, gamma_positive, gamma_negative, margin):
-    """Eq. 14 and 15 as printed, with more digits than a logit of 500 can use up."""
+def exact_phi_log_odds(logit, gamma_positive, gamma_negative, margin, alpha=0.5):
+    """Eq. 14 and 15 as printed, weighed by alpha, with more digits than a logit of 500 can use up."""
 
     def h(z, gamma):
         return (z**gamma - gamma * z ** (gamma - 1) * (1 - z) * mpmath.log(1 - z)) / (1 - z)
@@ -46,7 +48,7 @@ def exact_phi_log_odds(logit, gamma_positive, gamma_negative, margin):
     with mpmath.workdps(600):
         z = 1 / (1 + mpmath.exp(-mpmath.mpf(logit)))
         shifted = max(z - mpmath.mpf(margin), mpmath.mpf(0))
-        return float(mpmath.log(h(shifted, gamma_negative) / h(1 - z, gamma_positive)))
+        return float(mpmath.log((1 - alpha) * h(shifted, gamma_negative) / (alpha * h(1 - z, gamma_positive))))
 
 
 @pytest.mark.parametrize(('name', 'parameters'), BIJECTIONS)

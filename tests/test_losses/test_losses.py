@@ -192,8 +192,16 @@ def test_phi_is_the_link_of_the_same_constants(batch, loss):
     arguments = dict(gamma_positive=1.0, gamma_negative=3.0)
     expected = PhiLink(**arguments, margin=0.05 if loss is AsymmetricLoss else 0.0)(logits)
     torch.testing.assert_close(loss(**arguments, link='phi').probabilities(logits), expected)
-    with pytest.raises(ValueError, match="link must be a link, its config, 'phi' or None, got 'psi'"):
+    with pytest.raises(TypeError, match="link must be a link of mmml_losses, its config or None .* got 'psi'"):
         loss(link='psi')
-    foreign = dict(detach_weight=True) if loss is AsymmetricLoss else dict(alpha=0.25)
-    with pytest.raises(ValueError, match="link='phi' undoes the bias of focusing, and cannot be had together with"):
-        loss(**foreign, link='phi')
+
+
+def test_phi_is_refused_without_the_gradient_of_the_focusing_weights():
+    with pytest.raises(ValueError, match="link must not be 'phi' with detach_weight=True"):
+        AsymmetricLoss(detach_weight=True, link='phi')
+
+
+@pytest.mark.parametrize('alpha', [0.0, 1.0])
+def test_phi_needs_both_terms(alpha):
+    with pytest.raises(ValueError, match=rf'alpha must be in \(0, 1\), got {alpha}'):
+        FocalLoss(alpha=alpha, link='phi')

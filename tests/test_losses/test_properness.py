@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy.optimize import minimize_scalar
 
-from mmml_losses.losses import AsymmetricLoss, BCELoss, PairLoss, SPALoss
+from mmml_losses.losses import AsymmetricLoss, BCELoss, FocalLoss, PairLoss, SPALoss
 
 ETAS = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99]
 
@@ -33,6 +33,8 @@ def read(loss: PairLoss, logit: float) -> float:
         SPALoss(),
         SPALoss(positive_scale=2, positive_slope=1.5, positive_shift=-0.5, negative_scale=3, negative_slope=2),
         SPALoss(positive_scale=0.5, positive_shift=1.0, negative_scale=9, negative_slope=0.7, negative_shift=-1.0),
+        FocalLoss(link='phi'),
+        FocalLoss(alpha=0.25, link='phi'),  # as detectors have it
     ],
 )
 def test_proper_losses_are_minimised_at_the_true_probability(loss, eta):

@@ -71,7 +71,7 @@ def test_scores_are_the_probabilities_of_the_link(detector):
 
 @pytest.mark.parametrize(
     'loss',
-    [dict(type='SPALoss'), dict(type='FocalLoss', link='phi'), dict(type='FocalLoss')],
+    [dict(type='SPALoss'), dict(type='FocalLoss', alpha=0.25, link='phi'), dict(type='FocalLoss')],
     ids=['spa', 'phi', 'sigmoid'],
 )
 @pytest.mark.parametrize('name', ['retinanet', 'reppoints', 'deformable_detr', 'faster_rcnn'])
