@@ -1,6 +1,6 @@
 """Losses in a detector: box mAP and calibration of detections on digit scenes, with all boxes and with half of them.
 
-    python benchmarks/detectors.py                          # everything, some three hours of one core
+    python benchmarks/detectors.py                          # everything, 80 minutes of one core
     python benchmarks/detectors.py --settings half --losses Focal SPLC
     python benchmarks/detectors.py --report                 # the tables of what is done
 
@@ -37,6 +37,7 @@ SETTINGS = {
 CONFIGS = {
     'full': {
         'Focal': 'retinanet_focal_digits.py',
+        'Focal, phi': 'retinanet_focal_phi_digits.py',
         'ASL': 'retinanet_asl_digits.py',
         'Hill': 'retinanet_hill_digits.py',
         'SPA': 'retinanet_spa_digits.py',
@@ -73,6 +74,7 @@ def train_and_test(config_file: Path, seed: int, data_root: str | None) -> dict[
     config.log_level = logging.WARNING
     with TemporaryDirectory() as work_dir:
         config.work_dir = work_dir
+        config.visualizer.name = work_dir  # of the same name, it would be that of the run before, whose folder is gone
         runner = Runner.from_cfg(config)
         runner.train()
         return {name: float(value) for name, value in runner.test().items()}
@@ -89,7 +91,8 @@ def run(store: RunStore, setting: str, row: str, seed: int, data_root: str | Non
     config_file = ROOT / 'configs' / 'det' / CONFIGS[setting][row]
     names = (setting, row, f'seed_{seed}')
     config = Config.fromfile(config_file)
-    made_with = dict(model=config.model.to_dict(), optimizer=config.optim_wrapper.to_dict(), **config.train_cfg)
+    parts = dict(model=config.model, optimizer=config.optim_wrapper, scenes=config.train_dataloader.dataset)
+    made_with = {name: part.to_dict() for name, part in parts.items()} | dict(config.train_cfg)
     if store.has(names, made_with):
         return
     start = time.process_time()

@@ -11,11 +11,10 @@ from mmengine.config import Config, ConfigDict
 from mmengine.logging import print_log
 
 from ..losses import MultiLabelLoss
+from ..losses.provenance import LOSS_PATHS
 from ..registry import LOSSES, SCOPE, UnknownNameError
 from .errors import UsageError
 
-# Where the heads of MMPretrain, dense detectors and two-stage detectors keep their classification loss.
-LOSS_PATHS = (('head', 'loss'), ('bbox_head', 'loss_cls'), ('roi_head', 'bbox_head', 'loss_cls'))
 # What the head of a detector decides about its loss, unless the loss does.
 KEPT_BY_DETECTORS = ('use_sigmoid', 'loss_weight')
 

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from mmengine.config import Config
 from mmengine.logging import print_log
 
+# Where the heads of MMPretrain, dense detectors and two-stage detectors keep their classification loss.
+LOSS_PATHS = (('head', 'loss'), ('bbox_head', 'loss_cls'), ('roi_head', 'bbox_head', 'loss_cls'))
+
 
 def warn_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
     """Warn when a checkpoint was trained with another loss than the config has.
@@ -31,24 +34,33 @@ def warn_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
 
 
 def _loss_in(config_text: str | None) -> object:
-    """``model.head.loss`` of a config's text as plain data, or None. The text is read as a tree and never run."""
+    """The classification loss of a config's text as plain data, or None. The text is read as a tree and never run."""
     try:
         tree = ast.parse(config_text or '')
     except SyntaxError:
         return None
     for statement in tree.body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == 'model':
-            head = _plain(statement.value)
-            for key in ('head', 'loss'):
-                head = head.get(key) if isinstance(head, dict) else None
-            return head
+            model = _plain(statement.value)
+            return next((loss for path in LOSS_PATHS if (loss := _at(model, path)) is not None), None)
     return None
 
 
+def _at(node: object, path: tuple[str, ...]) -> object:
+    """What stands below some keys, or None; of a cascade, that of each stage."""
+    for number, key in enumerate(path):
+        if isinstance(node, list):
+            return [_at(each, path[number:]) for each in node]
+        node = node.get(key) if isinstance(node, dict) else None
+    return node
+
+
 def _plain(node: ast.expr) -> object:
-    """Nested ``dict(...)`` calls as dicts; anything else as its own text or value."""
+    """Nested ``dict(...)`` calls as dicts, and lists; anything else as its own text or value."""
     if isinstance(node, ast.Call) and ast.unparse(node.func) == 'dict':
         return {keyword.arg: _plain(keyword.value) for keyword in node.keywords}
+    if isinstance(node, ast.List):
+        return [_plain(each) for each in node.elts]
     try:
         return ast.literal_eval(node)
     except ValueError:

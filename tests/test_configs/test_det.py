@@ -198,9 +198,9 @@ def without_scopes(node):
 @pytest.mark.parametrize('name', CONFIGS)
 def test_losses_are_those_of_the_papers(name):
     """As in ``configs/_base_/losses``, beside what a detector needs: buckets, BCE beside losses that fix no height of
-    scores, and a weight against the boxes."""
+    scores, fewer rejections, and a weight against the boxes."""
     head = next(head for head in HEADS if name.startswith(f'{head}_'))
-    loss = re.sub(r'_(coco|digits|digits_50)$', '', name.removeprefix(f'{head}_'))
+    loss = re.sub(r'(_phi)?_(coco|digits|digits_50)$', '', name.removeprefix(f'{head}_'))
     found = dict(head_config(read(name)).loss_cls)
     assert found.pop('use_sigmoid') is True
     weight = found.pop('loss_weight', 1.0)
@@ -213,6 +213,10 @@ def test_losses_are_those_of_the_papers(name):
         assert weight == (2.0 if head == 'deformable_detr' else 1.0)
     else:
         assert weight == dict(deformable_detr=0.5, faster_rcnn=1.0).get(head, 0.25)
+    if loss == 'll_r':
+        expected['relative_increase'] = 0.0005
+    if '_phi_' in name:
+        expected['link'] = 'phi'
     assert found == expected
     assert LOSSES.build(head_config(read(name)).loss_cls).anchor_objection is None
 
@@ -227,7 +231,7 @@ def test_background_learns_where_there_is_no_object(loss):
     assert logits.grad.min() > 1e-4
 
 
-@pytest.mark.parametrize('name', [name for name in CONFIGS if '_focal_' in name])
+@pytest.mark.parametrize('name', [name for name in CONFIGS if '_focal_' in name and '_phi_' not in name])
 def test_another_loss_swapped_into_a_config_is_that_of_its_own_config(name):
     """From Focal, whose alpha and weight are its own, to any other of the same head and data."""
     folder = FOLDER / '_base_' / 'losses'
@@ -243,11 +247,11 @@ def test_another_loss_swapped_into_a_config_is_that_of_its_own_config(name):
 
 def test_the_schedule_of_digit_detectors():
     cfg = read('retinanet_focal_digits')
-    assert (cfg.train_cfg.max_epochs, cfg.train_dataloader.batch_size) == (8, 16)
+    assert (cfg.train_cfg.max_epochs, cfg.train_dataloader.batch_size) == (5, 16)
     assert cfg.optim_wrapper.optimizer == dict(type='AdamW', lr=2e-3, weight_decay=0.02)
     assert [each.type for each in cfg.param_scheduler] == ['LinearLR', 'CosineAnnealingLR']
     scenes = innermost(cfg.train_dataloader.dataset)
-    assert (scenes.num_train, scenes.num_test, scenes.image_size) == (3000, 1000, 96)
+    assert (scenes.num_train, scenes.num_test, scenes.image_size) == (6000, 1000, 96)
 
 
 def test_half_of_the_boxes_are_hidden(small):
@@ -258,11 +262,12 @@ def test_half_of_the_boxes_are_hidden(small):
 
 
 @pytest.mark.slow
-def test_retinanet_finds_digits(tmp_path, monkeypatch):
+@pytest.mark.parametrize('head', HEADS)
+def test_digit_detectors_find_digits(head, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    cfg = read('retinanet_focal_digits')
+    (name, *_) = [name for name in DIGITS if name.startswith(f'{head}_') and name.endswith('_digits')]
+    cfg = read(name)
     cfg.work_dir = str(tmp_path / 'work_dir')
-    cfg.train_cfg.val_interval = cfg.train_cfg.max_epochs
     runner = Runner.from_cfg(cfg)
     runner.train()
     assert runner.message_hub.get_scalar('val/coco/bbox_mAP_50').current() > 0.8

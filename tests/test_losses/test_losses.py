@@ -192,7 +192,7 @@ def test_phi_is_the_link_of_the_same_constants(batch, loss):
     arguments = dict(gamma_positive=1.0, gamma_negative=3.0)
     expected = PhiLink(**arguments, margin=0.05 if loss is AsymmetricLoss else 0.0)(logits)
     torch.testing.assert_close(loss(**arguments, link='phi').probabilities(logits), expected)
-    with pytest.raises(TypeError, match="link must be a link of mmml_losses, its config or None .* got 'psi'"):
+    with pytest.raises(TypeError, match=r"link must be a link of mmml_losses, its config or None .* got 'psi'"):
         loss(link='psi')
 
 

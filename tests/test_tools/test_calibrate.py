@@ -133,6 +133,26 @@ def test_files_that_do_not_belong_together_are_noticed(trained, calibrated, monk
     assert all('was trained with the loss' in message and 'TemperatureLink' in message for message in messages)
 
 
+@pytest.mark.parametrize(
+    'model',
+    [
+        'bbox_head=dict(loss_cls={})',
+        'roi_head=dict(bbox_head=dict(loss_cls={}))',
+        'roi_head=dict(bbox_head=[dict(loss_cls={})])',
+    ],
+    ids=['dense', 'two stages', 'cascade'],
+)
+def test_a_detector_that_was_trained_with_another_loss_is_noticed(model, monkeypatch):
+    messages = []
+    monkeypatch.setattr(provenance, 'print_log', lambda message, **kwargs: messages.append(message))
+    hill, spa = (f'model = dict({model.format(f"dict(type={loss!r})")})' for loss in ('HillLoss', 'SPALoss'))
+    provenance.warn_of_other_loss(dict(meta=dict(cfg=hill)), Config.fromstring(hill, '.py'))
+    assert messages == []
+    provenance.warn_of_other_loss(dict(meta=dict(cfg=hill)), Config.fromstring(spa, '.py'))
+    assert 'HillLoss' in messages[0]
+    assert 'SPALoss' in messages[0]
+
+
 def test_the_checkpoint_has_the_weights_and_the_temperature(trained, calibrated):
     out, output, _ = calibrated
     checkpoint, original = torch.load(out, weights_only=True), check_checkpoint(trained)
