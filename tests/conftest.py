@@ -5,8 +5,15 @@ from pathlib import Path
 import pytest
 from mmengine.config import Config
 from mmengine.config import config as mmengine_config
+from mmengine.registry import DefaultScope
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True)
+def no_default_scope():
+    """Forgets the default scope that a Runner of another test has left."""
+    DefaultScope._instance_dict.clear()
 
 
 @pytest.fixture(scope='session')

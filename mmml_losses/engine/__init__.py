@@ -1,5 +1,6 @@
 """Hooks, and what the command-line tools share."""
 
+from .classifier_prior import ClassifierPriorHook
 from .detector_check import DetectorCheckHook
 from .epoch_seed import EpochSeedHook
 from .feature_statistics import FeatureStatisticsHook
@@ -10,6 +11,7 @@ from .reliability_hook import ReliabilityDiagramHook
 from .training_set import TrainingSetHook
 
 __all__ = [
+    'ClassifierPriorHook',
     'DetectorCheckHook',
     'EpochSeedHook',
     'FeatureStatisticsHook',

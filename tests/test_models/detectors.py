@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from mmengine.config import Config, ConfigDict
-from mmengine.registry import DefaultScope
 from mmengine.structures import InstanceData
 from torch import Tensor, nn
 
@@ -138,8 +137,7 @@ def build_detector(cfg: ConfigDict) -> nn.Module:
     from mmdet.registry import MODELS
 
     torch.manual_seed(0)
-    with DefaultScope.overwrite_default_scope('mmdet'):  # whatever a Runner of another test has left
-        detector = MODELS.build(cfg)
+    detector = MODELS.build(cfg)
     for name, parameter in detector.named_parameters():
         if name.endswith('level_embed'):  # which torch leaves as its memory was
             nn.init.normal_(parameter)

@@ -205,5 +205,5 @@ def test_sum_reduction_in_a_head_of_mmpretrain_says_what_to_do(feats):
             loss=dict(type='mmml_losses.BCELoss', reduction='sum'),
         )
     )
-    with pytest.raises(ValueError, match=r'use mmml_losses\.MultiLabelHead'):
+    with pytest.raises(ValueError, match=r'to classify, mmml_losses\.MultiLabelHead'):
         head.loss(feats, samples([0], [1], [2]))

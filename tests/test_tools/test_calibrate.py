@@ -294,7 +294,7 @@ def test_a_link_that_only_its_loss_can_name_is_written_out():
     loss = AsymmetricLoss(**parameters, link=PhiLink(**parameters))
     place = LossPlace(loss, 'head.loss_module.', dict(type='AsymmetricLoss', **parameters, link='phi'))
     calibration = fit_link(place, 'temperature', logits, targets)
-    assert calibration.loss_config['link']['base'] == dict(type='mmml_losses.PhiLink', **parameters)
+    assert calibration.loss_config['link']['base'] == dict(type='mmml_losses.PhiLink', **parameters, alpha=0.5)
     torch.testing.assert_close(rebuilt(place, calibration).probabilities(logits), loss.probabilities(logits))
 
 
