@@ -20,6 +20,7 @@ from mmengine.logging import HistoryBuffer
 from mmengine.utils import digit_version
 
 PLAIN_DTYPES = ('f2', 'f4', 'f8', 'i4', 'i8', 'b1')
+ANNEALING_FUNCTIONS = ('_annealing_cos', '_annealing_linear')
 
 _kept_alive: list[object] = []  # an operator schema lives as long as the library object that defined it
 
@@ -102,18 +103,29 @@ def _plain_dtype(code: str, align: bool = False, copy: bool = False) -> np.dtype
     return np.dtype(code)
 
 
-class _OneCycleFunctions:
-    """Stands for MMEngine's one-cycle schedule in a checkpoint: only the ways in which it anneals can be reached."""
+class _LazyFunctions(type):
+    def __getattr__(cls, name: str) -> Callable:
+        if name not in ANNEALING_FUNCTIONS:
+            raise AttributeError(name)
+        # Here, because a plain import of this package should not load all optimisers.
+        from mmengine.optim.scheduler.param_scheduler import OneCycleParamScheduler
+
+        return getattr(OneCycleParamScheduler, name)
+
+
+class _OneCycleFunctions(metaclass=_LazyFunctions):
+    """Stands for MMEngine's one-cycle schedule in a checkpoint: only the ways in which it anneals can be reached.
+
+    They are attributes, because onedl-mmengine lists the real ``getattr`` while it loads, and then it is chance which
+    of the two torch takes.
+    """
 
 
 def _known_method(owner: object, name: str) -> Callable:
     if owner is HistoryBuffer and name in ('min', 'max', 'mean', 'current'):
         return getattr(HistoryBuffer, name)
-    if owner is _OneCycleFunctions and name in ('_annealing_cos', '_annealing_linear'):
-        # Here, because a plain import of this package should not load all optimisers.
-        from mmengine.optim.scheduler.param_scheduler import OneCycleParamScheduler
-
-        return getattr(OneCycleParamScheduler, name)
+    if owner is _OneCycleFunctions and name in ANNEALING_FUNCTIONS:
+        return getattr(_OneCycleFunctions, name)
     raise pickle.UnpicklingError(f'a checkpoint may not read the attribute {name!r} of {owner!r}')
 
 
@@ -177,6 +189,17 @@ def warn_of_two_mmcvs() -> None:
             'uninstall both, then install the one you want',
             stacklevel=2,
         )
+
+
+def how_to_install_mmdet() -> str:
+    """The commands that add MMDetection and compiled operators to what is installed, the forks' to the forks."""
+    if _is_installed('onedl-mmengine'):  # whose mmcv is also there without operators, under the same name
+        return (
+            'pip install --no-build-isolation --no-cache-dir --no-deps --force-reinstall --no-binary onedl-mmcv '
+            'onedl-mmcv, then '
+            'pip install onedl-mmdetection'
+        )
+    return "pip uninstall mmcv-lite, then pip install --no-build-isolation 'mmcv>=2.1.0,<2.2.0' 'mmdet>=3.3.0,<4.0.0'"
 
 
 def _is_installed(distribution: str) -> bool:

@@ -13,6 +13,8 @@ from importlib.util import find_spec
 
 from mmengine import registry as mmengine_registry
 
+from .compat import how_to_install_mmdet
+
 SCOPE = 'mmml_losses'
 
 
@@ -82,13 +84,10 @@ def require_mmdet(asked_for: str) -> None:
     if find_spec('mmdet') is None:
         missing = 'MMDetection, which is not installed'
     elif find_spec('mmcv') is None or find_spec('mmcv._ext') is None:
-        missing = 'mmcv with its compiled operators, which mmcv-lite has not'
+        missing = 'mmcv with its compiled operators, which the installed one has not'
     else:
         return
-    raise ImportError(
-        f'{asked_for} needs {missing}: pip uninstall mmcv-lite, then '
-        "pip install --no-build-isolation 'mmcv>=2.1.0,<2.2.0' 'mmdet>=3.3.0,<4.0.0'"
-    )
+    raise ImportError(f'{asked_for} needs {missing}: {how_to_install_mmdet()}')
 
 
 DETECTION_HEADS = (

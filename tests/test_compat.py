@@ -76,6 +76,15 @@ def test_one_cycle_schedules_load_under_protection(tmp_path, strategy):
     assert loaded.anneal_func is saved.anneal_func
 
 
+def test_one_cycle_schedules_load_whichever_getattr_torch_takes():
+    """Where onedl-mmengine lists the real one beside ours, torch takes one of them."""
+    stand_in = compat._OneCycleFunctions
+    for name in ('_annealing_cos', '_annealing_linear'):
+        assert getattr(stand_in, name) is getattr(OneCycleParamScheduler, name)
+        assert compat._known_method(stand_in, name) is getattr(OneCycleParamScheduler, name)
+    assert not hasattr(stand_in, 'build_iter_from_epoch')
+
+
 @needs_protection
 @pytest.mark.parametrize(
     ('content', 'reason'),
@@ -149,3 +158,13 @@ def test_two_mmcvs_are_noticed(monkeypatch):
     monkeypatch.setattr(compat, '_is_installed', lambda name: True)
     with pytest.warns(UserWarning, match='mmcv and mmcv-lite are both installed'):
         compat.warn_of_two_mmcvs()
+
+
+@pytest.mark.parametrize(
+    ('installed', 'others', 'packages'),
+    [('mmengine', 'onedl-', "'mmcv>=2.1.0,<2.2.0' 'mmdet"), ('onedl-mmengine', 'mmcv-lite', 'pip install onedl-mmdet')],
+)
+def test_mmdetection_is_installed_from_the_packages_that_are_there(installed, others, packages, monkeypatch):
+    monkeypatch.setattr(compat, '_is_installed', lambda name: name == installed)
+    assert packages in compat.how_to_install_mmdet()
+    assert others not in compat.how_to_install_mmdet()
