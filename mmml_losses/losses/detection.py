@@ -55,6 +55,11 @@ class DetectionProtocol:
         """Why the loss cannot be computed on anchors, queries or proposals; None where it can."""
         if self.remembers_samples:
             return 'it remembers every sample of the training set, and anchors are not samples that come again'
+        return self.own_anchor_objection()
+
+    def own_anchor_objection(self) -> str | None:
+        """What subclasses write for :attr:`anchor_objection`; None is no objection."""
+        # A method, because torch.compile takes a property that asks super() for something else (seen in 2.13).
         return None
 
     def refuse_anchors(self, cls_score: Tensor, target: Tensor) -> None:
@@ -83,4 +88,9 @@ class DetectionProtocol:
 def has_background(cls_score: Tensor, target: Tensor) -> bool:
     """Whether targets are class indices of which one is the background, C, as only detectors send them."""
     are_indices = target.dim() == 1 and cls_score.dim() == 2 and not target.is_floating_point()
-    return are_indices and bool((target == cls_score.size(1)).any())
+    return are_indices and _has_index(target, cls_score.size(1))
+
+
+@torch.compiler.disable  # what is computed depends on the answer; targets (N, C) do not come here, and stay one graph
+def _has_index(target: Tensor, index: int) -> bool:
+    return bool((target == index).any())

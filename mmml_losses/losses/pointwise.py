@@ -39,11 +39,10 @@ class PairLoss(MultiLabelLoss):
     def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
         return F.pair_loss(logits, target, self.positive, self.negative)
 
-    @property
-    def anchor_objection(self) -> str | None:
+    def own_anchor_objection(self) -> str | None:
         if not teaches_absence(self.negative):
             return 'its negative term never says that a class is absent, which is all that most anchors can teach'
-        return super().anchor_objection
+        return None
 
     def extra_repr(self) -> str:
         return f'positive={describe_term(self.positive)}, negative={describe_term(self.negative)}'

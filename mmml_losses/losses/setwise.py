@@ -90,8 +90,7 @@ class SetwiseLoss(MultiLabelLoss):
             kwargs['shuffled'] = has_background(cls_score, target)
         return super().forward(cls_score, target, weight, avg_factor, reduction_override, **kwargs)
 
-    @property
-    def anchor_objection(self) -> str | None:
+    def own_anchor_objection(self) -> str | None:
         if self.way == 'joint':
             return "way must be 'sample', 'class' or 'both' there, got 'joint', which compares all anchors at once"
         if self.way == 'sample' and not self.trains_without_positive:
@@ -103,7 +102,7 @@ class SetwiseLoss(MultiLabelLoss):
             return f'bucket_size must be a number of anchors for way={self.way!r} there, such as 128, got None'
         if self.across_ranks:
             return 'across_ranks must be False there, got True: the buckets of a process are cut from its own anchors'
-        return super().anchor_objection
+        return None
 
     def parts_of(
         self, logits: Tensor, target: Tensor, weight: Tensor | None, shuffled: bool = False, **kwargs
@@ -119,6 +118,7 @@ class SetwiseLoss(MultiLabelLoss):
         return [Values(*part) for part in zip(values if self.way == 'both' else (values,), counts, strict=True)]
 
 
+@torch.compiler.disable  # how many rows are left depends on the data
 def draw_rows(logits: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """The rows of which some label has a weight, in a random order.
 
@@ -126,13 +126,17 @@ def draw_rows(logits: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Te
         logits: (N, C).
         target: (N, C).
         weight: (N, 1) or (N, C), or None.
+
+    Returns:
+        Those rows of all three; None for weights that are all 1, as in most heads: sums without weights cost half.
     """
     if weight is None:
         rows = torch.randperm(len(logits), device=logits.device)
-    else:
-        rows = (weight != 0).any(dim=1).nonzero().squeeze(1)
-        rows = rows[torch.randperm(len(rows), device=rows.device)]
-    return logits[rows], target[rows], None if weight is None else weight[rows]
+        return logits[rows], target[rows], None
+    rows = (weight != 0).any(dim=1).nonzero().squeeze(1)
+    rows = rows[torch.randperm(len(rows), device=rows.device)]
+    weight = weight[rows]
+    return logits[rows], target[rows], None if (weight == 1).all() else weight
 
 
 @LOSSES.register_module()

@@ -66,8 +66,7 @@ class SumLoss(MultiLabelLoss):
         for part in self.losses.values():
             part.adopt_link(self.link)
 
-    @property
-    def anchor_objection(self) -> str | None:
+    def own_anchor_objection(self) -> str | None:
         objections = ((name, part.anchor_objection) for name, part in self.losses.items())
         return next((f'of its part {name!r}, {reason}' for name, reason in objections if reason is not None), None)
 

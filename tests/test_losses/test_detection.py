@@ -14,6 +14,7 @@ from mmml_losses.losses import (
     LargeLossCorrection,
     LargeLossRejection,
     LASDLoss,
+    SoftmaxLoss,
     SPALoss,
     SumLoss,
     TwoWayLoss,
@@ -105,8 +106,9 @@ def test_no_anchor_that_counts_gives_zero_in_the_graph(name, avg_factor):
 
 
 def evaluate(name: str, logits: Tensor, labels: Tensor, weight: Tensor | None, avg_factor: float | Tensor) -> Tensor:
-    # One bucket: others depend on what the rest of the order is.
-    arguments = dict(bucket_size=100) if getattr(build(name), 'bucket_size', None) else {}
+    # One bucket, just as large as there are anchors that count: several depend on the random order.
+    counted = len(labels) if weight is None else int(weight.reshape(len(labels), -1).any(dim=1).sum())
+    arguments = dict(bucket_size=max(counted, 1)) if getattr(build(name), 'bucket_size', None) else {}
     loss = build(name, CLASSES, **arguments)
     return loss(logits, labels, weight, avg_factor=avg_factor, epoch=2)
 
@@ -190,6 +192,45 @@ def test_a_bucket_of_all_anchors_does_not_depend_on_their_order():
     logits, labels = anchors()
     loss = ZLPRLoss(way='both', bucket_size=1000)
     torch.testing.assert_close(loss(logits, labels), loss(logits.flip(0), labels.flip(0)))
+
+
+@pytest.mark.parametrize('kind', [TwoWayLoss, ZLPRLoss])
+def test_an_anchor_of_weight_two_is_the_same_as_two(kind):
+    logits, labels = anchors(24)
+    weight = torch.ones(24, dtype=torch.float64)
+    weight[::3] = 2
+    loss = kind(way='both', bucket_size=1000)
+    found = loss(logits, labels, weight, avg_factor=4.0)
+    twice = torch.arange(24).repeat_interleave(weight.long())
+    torch.testing.assert_close(found, loss(logits[twice], labels[twice], avg_factor=4.0))
+
+
+@pytest.mark.parametrize(
+    'config',
+    [
+        dict(type='SPALoss'),
+        dict(type='LargeLossRejection', clean_rate=0.9),
+        dict(type='ZLPRLoss'),
+        dict(type='TwoWayLoss', bucket_size=16),
+        dict(type='DRLoss', bucket_size=16),
+    ],
+    ids=lambda config: config['type'],
+)
+def test_compiled_losses_are_the_same_on_anchors(config):
+    logits, labels = anchors()
+    weight = torch.ones(60, dtype=torch.float64)
+    weight[1::7] = 0
+    results = []
+    for compiled in (False, True):
+        torch.manual_seed(0)  # of buckets
+        found = LOSSES.build(dict(config, compile=compiled))(logits, labels, weight, avg_factor=3.0)
+        results.append((found, torch.autograd.grad(found, logits)[0]))
+    torch.testing.assert_close(*results)
+
+
+def test_compiled_losses_refuse_anchors():
+    with pytest.raises(ValueError, match='the background would never be trained'):
+        SoftmaxLoss(compile=True)(*anchors(), avg_factor=3.0)
 
 
 class CountNumbers(TorchDispatchMode):
