@@ -7,4 +7,4 @@ _base_ = [
     '_base_/losses/focal.py',
 ]
 
-model = dict(bbox_head=dict(loss_cls=_base_.loss))
+model = dict(bbox_head=dict(loss_cls=dict(_base_.loss, loss_weight=1.0)))

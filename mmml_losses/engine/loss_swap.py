@@ -15,8 +15,7 @@ from ..losses.provenance import LOSS_PATHS
 from ..registry import LOSSES, SCOPE, UnknownNameError
 from .errors import UsageError
 
-# What the head of a detector decides about its loss, unless the loss does.
-KEPT_BY_DETECTORS = ('use_sigmoid', 'loss_weight')
+MMDET_FOCAL_ALPHA = 0.25  # where a config does not set it
 
 
 def find_loss(name_or_file: str, losses_folder: Path, for_detector: bool = False) -> dict:
@@ -90,24 +89,39 @@ def swap_loss(cfg: Config, loss: dict) -> None:
 def replace_loss(cfg: Config, loss: dict) -> None:
     """Put a loss in the place of the config's classification loss, in each stage of a cascade.
 
-    A detector keeps ``use_sigmoid``, which dense heads read from the config, and the weight of the classification
-    against the boxes, unless the loss has its own.
+    A detector keeps the weight of the classification against the boxes, unless the loss has its own. Dense heads read
+    ``use_sigmoid`` from the config, and keep it with losses of other projects, too.
     """
     holders, key = _find_places(cfg)
     for holder in holders:
-        kept = _kept_by_detector(holder.get(key) or {}, loss) if key == 'loss_cls' else {}
+        kept = {}
+        if key == 'loss_cls':
+            old = holder.get(key) or {}
+            kept = _kept_sigmoid(old, loss, in_roi_head='roi_head' in cfg.model) | _kept_weight(old, loss)
         holder[key] = ConfigDict(kept | dict(loss))
 
 
-def _kept_by_detector(old: dict, loss: dict) -> dict:
-    """What another loss takes over from the one in the head of a detector."""
-    kept = {name: value for name, value in old.items() if name in KEPT_BY_DETECTORS}
+def _kept_sigmoid(old: dict, loss: dict, in_roi_head: bool) -> dict:
     if _is_ours(loss):
-        kept['use_sigmoid'] = True
-        # The alpha of Focal is a weight of positives, which a loss without one has as its weight: see configs/det.
-        if old.get('alpha') is not None and 'alpha' not in loss:
-            kept['loss_weight'] = old['alpha'] * old.get('loss_weight', 1.0)
-    return kept
+        return dict(use_sigmoid=True)
+    # A RoI head asks our losses how to score, and takes a softmax with those of others, whatever ours had.
+    of_head = old.get('use_sigmoid') and not (in_roi_head and _is_ours(old))
+    return dict(use_sigmoid=True) if of_head else {}
+
+
+def _kept_weight(old: dict, loss: dict) -> dict:
+    """The weight of the old loss; the alpha of Focal, by which that one weighs positives, counts as part of it."""
+    before, after = _alpha_of(old), _alpha_of(loss)
+    if before == after or 0 in (before, after):  # an alpha of 0 leaves positives out, and is the weight of nothing
+        return dict(loss_weight=old['loss_weight']) if 'loss_weight' in old else {}
+    return dict(loss_weight=old.get('loss_weight', 1.0) * before / after)
+
+
+def _alpha_of(loss: dict) -> float:
+    if str(loss.get('type')).split('.')[-1] != 'FocalLoss':
+        return 1.0
+    alpha = loss.get('alpha', None if _is_ours(loss) else MMDET_FOCAL_ALPHA)
+    return 1.0 if alpha is None else alpha
 
 
 def is_detector(cfg: Config) -> bool:

@@ -144,7 +144,7 @@ def test_what_happens_to_the_reduction_is_logged(monkeypatch):
     assert 'AsymmetricLoss keeps its own' in left[1]
 
 
-OLD = dict(type='Old', alpha=0.25, use_sigmoid=False, loss_weight=2.0)
+OLD = dict(type='FocalLoss', alpha=0.25, use_sigmoid=False, loss_weight=2.0)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_detectors_keep_the_weight_against_the_boxes_and_take_the_sigmoid(model,
     assert is_detector(cfg)
     replace_loss(cfg, dict(type='mmml_losses.FocalLoss', alpha=0.5))
     for head in read(cfg.model):
-        assert head.loss_cls == dict(type='mmml_losses.FocalLoss', alpha=0.5, use_sigmoid=True, loss_weight=2.0)
+        assert head.loss_cls == dict(type='mmml_losses.FocalLoss', alpha=0.5, use_sigmoid=True, loss_weight=1.0)
     replace_loss(cfg, dict(type='mmml_losses.SPALoss', loss_weight=0.3))
     assert all(head.loss_cls.loss_weight == 0.3 for head in read(cfg.model))
     if 'rpn_head' in model:
@@ -183,7 +183,25 @@ def test_a_loss_without_alpha_has_that_of_focal_in_its_weight():
 def test_losses_of_others_decide_about_the_sigmoid_as_the_head_did():
     cfg = Config(dict(model=dict(bbox_head=dict(loss_cls=copy.deepcopy(OLD)))))
     replace_loss(cfg, dict(type='mmdet.FocalLoss'))
-    assert cfg.model.bbox_head.loss_cls == dict(type='mmdet.FocalLoss', use_sigmoid=False, loss_weight=2.0)
+    assert cfg.model.bbox_head.loss_cls == dict(type='mmdet.FocalLoss', loss_weight=2.0)
+    cfg.model.bbox_head.loss_cls = dict(OLD, use_sigmoid=True)
+    replace_loss(cfg, dict(type='mmdet.CrossEntropyLoss'))
+    assert cfg.model.bbox_head.loss_cls == dict(type='mmdet.CrossEntropyLoss', use_sigmoid=True, loss_weight=0.5)
+    replace_loss(cfg, dict(type='mmdet.FocalLoss', alpha=0.0))
+    assert cfg.model.bbox_head.loss_cls.loss_weight == 0.5
+    cfg = Config(dict(model=dict(roi_head=dict(bbox_head=dict(loss_cls=dict(type='mmml_losses.SPALoss'))))))
+    replace_loss(cfg, dict(type='mmml_losses.HillLoss'))
+    replace_loss(cfg, dict(type='mmdet.CrossEntropyLoss'))  # of which a RoI head takes the softmax
+    assert cfg.model.roi_head.bbox_head.loss_cls == dict(type='mmdet.CrossEntropyLoss')
+
+
+@pytest.mark.parametrize('focal', [dict(type='mmdet.FocalLoss'), dict(type='mmml_losses.FocalLoss', alpha=0.25)])
+def test_a_loss_swapped_for_focal_and_back_has_the_weight_that_it_had(focal):
+    cfg = Config(dict(model=dict(bbox_head=dict(loss_cls=dict(type='mmml_losses.SPALoss', loss_weight=0.5)))))
+    replace_loss(cfg, focal)
+    assert cfg.model.bbox_head.loss_cls.loss_weight == 2
+    replace_loss(cfg, dict(type='mmml_losses.DBFocalLoss', alpha=0.1))  # which is no weight of positives
+    assert cfg.model.bbox_head.loss_cls.loss_weight == 0.5
 
 
 def test_detectors_are_known_also_inside_test_time_augmentation():
@@ -215,7 +233,7 @@ def test_a_model_without_a_classification_loss_is_refused():
 @pytest.mark.parametrize(
     ('base', 'absent', 'message'),
     [
-        ('', 'mmdet', r'detector\.py needs MMDetection, which is not installed: .*pip install .*mmcv>=.*mmdet>='),
+        ('', 'mmdet', r'detector\.py needs MMDetection, which is not installed: .*pip install .*mmcv.*mmdet'),
         ("_base_ = 'mmdet::a.py'\n", 'mmdet', r'detector\.py needs MMDetection, which is not installed'),
         ('', 'mmcv._ext', r'detector\.py needs mmcv with its compiled operators, .*pip install'),
     ],

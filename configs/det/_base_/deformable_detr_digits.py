@@ -1,5 +1,4 @@
-# Deformable DETR for DigitScenes, small, with refined boxes. Its queries learn slowly: this is the one digit detector
-# that needs a longer training to be of use.
+# Deformable DETR for DigitScenes, small, with refined boxes.
 _base_ = 'resnet_fpn_digits.py'
 
 model = dict(

@@ -1,2 +1,2 @@
-# gamma 2 and alpha 0.25, as RetinaNet has them, and with its weight against the boxes.
-loss = dict(type='mmml_losses.FocalLoss', gamma=2.0, alpha=0.25, loss_weight=1.0)
+# gamma 2 and alpha 0.25, as RetinaNet has them.
+loss = dict(type='mmml_losses.FocalLoss', gamma=2.0, alpha=0.25)
