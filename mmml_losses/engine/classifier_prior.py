@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import torch
@@ -44,18 +45,20 @@ def start_classifiers(model: nn.Module) -> dict[str, float]:
         model: Any model. What has biases other than those of MMDetection's initialisation stays as it is.
 
     Returns:
-        The biases by the names of the layers that have new ones.
+        The mean bias by the name of each layer that has new ones.
     """
     started = {}
     for head_name, head in model.named_modules():
         loss = getattr(head, 'loss_cls', None)
         if not isinstance(loss, MultiLabelLoss) or _trains_the_sigmoid(loss.link):
             continue
-        bias = float(loss.link.inverse(torch.tensor(PRIOR, dtype=torch.float64)))
+        # One for each class: a fitted link may read them differently. Of several anchors, classes come last.
+        link = copy.deepcopy(loss.link).cpu()  # wherever the model is
+        biases = link.inverse(torch.full((head.num_classes,), PRIOR, dtype=torch.float64))
         for name, layer in head.named_modules(prefix=head_name):
-            if 'cls' in name.removeprefix(head_name) and _is_untrained(layer):
-                nn.init.constant_(layer.bias, bias)
-                started[name] = bias
+            if 'cls' in name.removeprefix(head_name) and _is_untrained(layer, head.num_classes):
+                layer.bias.view(-1, head.num_classes).copy_(biases)
+                started[name] = biases.mean().item()
     return started
 
 
@@ -66,6 +69,8 @@ def _trains_the_sigmoid(link: Link) -> bool:
     return isinstance(link, (SigmoidLink, PhiLink))
 
 
-def _is_untrained(layer: nn.Module) -> bool:
+def _is_untrained(layer: nn.Module, num_classes: int) -> bool:
     bias = getattr(layer, 'bias', None)
-    return isinstance(bias, nn.Parameter) and bool((bias == bias.new_tensor(SIGMOID_BIAS)).all())
+    if not isinstance(bias, nn.Parameter) or bias.numel() % num_classes:
+        return False
+    return bool((bias == bias.new_tensor(SIGMOID_BIAS)).all())

@@ -23,7 +23,7 @@ def logits_of(head: nn.Module) -> list[nn.Module]:
 def classifier(loss: MultiLabelLoss, bias: float) -> nn.ModuleDict:
     head = nn.Module()
     head.conv_cls, head.conv_loc = nn.Linear(2, 3), nn.Linear(2, 3)
-    head.loss_cls = loss
+    head.loss_cls, head.num_classes = loss, 3
     for layer in (head.conv_cls, head.conv_loc):
         nn.init.constant_(layer.bias, bias)
     return nn.ModuleDict(dict(bbox_head=head))
@@ -46,6 +46,16 @@ def test_the_classifier_of_spa_reads_as_a_hundredth():
 def test_a_link_on_top_of_that_of_spa_is_no_other(scale):
     model = classifier(SPALoss(link=dict(type=f'mmml_losses.{scale.title()}Link')), sigmoid_bias())
     assert start_classifiers(model) == {'bbox_head.conv_cls': pytest.approx(SPA_BIAS, abs=1e-4)}
+
+
+def test_every_class_starts_where_its_own_link_says():
+    model = classifier(SPALoss(link=dict(type='mmml_losses.VectorLink', num_classes=3)), sigmoid_bias())
+    head = model.bbox_head
+    head.loss_cls.link.bias.copy_(torch.tensor([0.0, 1.0, -1.0]))
+    head.conv_cls.bias = nn.Parameter(head.conv_cls.bias.repeat(2))  # of two anchors
+    assert start_classifiers(model)
+    read = head.loss_cls.probabilities(head.conv_cls.bias.view(2, 3))
+    torch.testing.assert_close(read, torch.full((2, 3), 0.01))
 
 
 @pytest.mark.parametrize(
