@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+from mmengine.config import ConfigDict
 from mmengine.model import BaseModel
-from mmengine.registry import DefaultScope
 from mmengine.runner import Runner
 from torch import nn
 
@@ -97,6 +97,24 @@ def test_losses_that_cannot_work_on_anchors_are_refused(name, loss, reason):
         check_detector(detector)
 
 
+LPR = dict(type='LabelPairRegularizer')
+EPR = dict(type='ExpectedPositiveRegularizer', expected_positives=1.0)
+
+
+@needs_mmdet
+@pytest.mark.parametrize(
+    'loss',
+    [LPR, EPR, dict(type='SumLoss', losses=dict(lpr=LPR, more=dict(type='SumLoss', losses=dict(epr=EPR))))],
+)
+def test_regularisers_alone_are_refused(loss):
+    detector = build_detector(detector_config('retinanet', SPA))
+    set_loss(detector, loss)
+    with pytest.raises(ValueError, match=f'loss_cls must be a loss, or a SumLoss with one, got {loss["type"]}: '):
+        check_detector(detector)
+    set_loss(detector, dict(type='SumLoss', losses=dict(bce=dict(type='BCELoss'), more=loss)))
+    check_detector(detector)
+
+
 @needs_mmdet
 @pytest.mark.parametrize('loss', [dict(type='ZLPRLoss'), dict(type='SumLoss', losses=dict(bce=dict(type='BCELoss')))])
 def test_a_head_that_chooses_anchors_by_their_loss_needs_a_pointwise_one(loss):
@@ -110,7 +128,7 @@ def test_a_head_that_chooses_anchors_by_their_loss_needs_a_pointwise_one(loss):
 def test_queries_must_not_be_matched_by_a_softmax():
     cfg = detector_config('detr', SPA)
     cfg.train_cfg.assigner.match_costs[0] = dict(type='ClassificationCost', weight=1.0)
-    expected = "train_cfg.assigner.match_costs must have 'FocalLossCost' .* got 'ClassificationCost'"
+    expected = "^model.train_cfg.assigner.match_costs must have 'FocalLossCost' .* got 'ClassificationCost'"
     with pytest.raises(ValueError, match=expected):
         check_detector(build_detector(cfg))
 
@@ -124,72 +142,6 @@ def test_a_roi_head_of_fixed_width_is_refused():
         check_detector(build_detector(cfg))
 
 
-ANCHORS = dict(anchor_generator=dict(type='AnchorGenerator', ratios=[1.0], scales=[8], strides=[8]), feat_channels=32)
-YOLO = dict(
-    anchor_generator=dict(type='YOLOAnchorGenerator', base_sizes=[[(8, 8)]], strides=[8]),
-    bbox_coder=dict(type='YOLOBBoxCoder'),
-    featmap_strides=[8],
-    out_channels=[16],
-    in_channels=[32],
-)
-
-
-def build_head(kind: str, loss: dict, **arguments) -> nn.Module:
-    """A head of MMDetection by itself."""
-    from mmdet.registry import MODELS
-
-    with DefaultScope.overwrite_default_scope('mmdet'):
-        return MODELS.build(
-            dict(type=kind, loss_cls=loss, **dict(dict(num_classes=CLASSES, in_channels=32), **arguments))
-        )
-
-
-@needs_mmdet
-@pytest.mark.parametrize(
-    ('kind', 'arguments', 'reason'),
-    [
-        ('GFLHead', ANCHORS, 'quality of their boxes'),
-        ('FreeAnchorRetinaHead', ANCHORS, 'never calls loss_cls'),
-        ('VFNetHead', {}, 'quality of their boxes, unless it has use_vfl=False'),
-        ('YOLOXHead', {}, 'quality of their boxes'),
-        ('YOLOV3Head', YOLO, 'in three dimensions'),
-        ('MultiInstanceBBoxHead', {}, 'a softmax with a channel for the background'),
-    ],
-)
-def test_heads_that_want_another_kind_of_loss_are_refused(kind, arguments, reason):
-    head = build_head(kind, SPA, **arguments)
-    with pytest.raises(ValueError, match=f'bbox_head.loss_cls must be a loss made for {kind}, got SPALoss: .*{reason}'):
-        check_detector(nn.ModuleDict(dict(bbox_head=head)))
-
-
-@needs_mmdet
-def test_vfnet_without_the_quality_of_boxes_is_a_head_like_others():
-    head = build_head('VFNetHead', SPA, use_vfl=False, loss_cls_fl=SPA)
-    check_detector(nn.ModuleDict(dict(bbox_head=head)))
-
-
-@needs_mmdet
-@pytest.mark.parametrize(
-    ('kind', 'reduction', 'wanted'),
-    [('RetinaHead', 'sum', 'mean'), ('RetinaHead', 'none', 'mean'), ('FSAFHead', 'mean', 'none')],
-)
-def test_a_reduction_that_the_head_cannot_use_is_refused(kind, reduction, wanted):
-    head = build_head(kind, dict(SPA, reduction=reduction))
-    expected = f"bbox_head.loss_cls must have reduction='{wanted}', got '{reduction}' in SPALoss: {kind} "
-    with pytest.raises(ValueError, match=expected):
-        check_detector(nn.ModuleDict(dict(bbox_head=head)))
-    head.loss_cls.reduction = wanted
-    check_detector(nn.ModuleDict(dict(bbox_head=head)))
-
-
-@needs_mmdet
-def test_the_reduction_of_a_part_is_looked_at():
-    parts = dict(bce=dict(type='mmml_losses.BCELoss'), hill=dict(type='mmml_losses.HillLoss', reduction='sum'))
-    head = build_head('RetinaHead', dict(type='mmml_losses.SumLoss', losses=parts, use_sigmoid=True))
-    with pytest.raises(ValueError, match="must have reduction='mean', got 'sum' in HillLoss"):
-        check_detector(nn.ModuleDict(dict(bbox_head=head)))
-
-
 @needs_mmdet
 @pytest.mark.parametrize('name', ['faster_rcnn', 'cascade_rcnn'])
 @pytest.mark.parametrize('kind', ['OHEMSampler', 'ScoreHLRSampler'])
@@ -197,9 +149,44 @@ def test_proposals_must_not_be_sampled_by_their_loss(name, kind):
     cfg = detector_config(name, SPA)
     stages = cfg.train_cfg.rcnn if name == 'cascade_rcnn' else [cfg.train_cfg.rcnn]
     stages[-1].sampler.type = kind
-    expected = f"train_cfg.rcnn.sampler must be one .* such as 'RandomSampler', for SPALoss, got '{kind}'"
+    expected = f"^model.train_cfg.rcnn.sampler must be one .* such as 'RandomSampler', for SPALoss, got '{kind}'"
     with pytest.raises(ValueError, match=expected):
         check_detector(build_detector(cfg))
+
+
+@needs_mmdet
+@pytest.mark.parametrize('side', ['pos_sampler', 'neg_sampler'])
+def test_neither_side_of_a_combined_sampler_may_go_by_the_loss(side):
+    cfg = detector_config('faster_rcnn', SPA)
+    sides = dict(pos_sampler=dict(type='RandomSampler'), neg_sampler=dict(type='RandomSampler'))
+    cfg.train_cfg.rcnn.sampler.update(type='CombinedSampler', **sides)
+    check_detector(build_detector(cfg))
+    cfg.train_cfg.rcnn.sampler[side].type = 'OHEMSampler'
+    with pytest.raises(ValueError, match="for SPALoss, got 'OHEMSampler'"):
+        check_detector(build_detector(cfg))
+
+
+@needs_mmdet
+def test_the_roi_head_of_pisa_is_refused_with_any_sampler():
+    cfg = detector_config('faster_rcnn', SPA)
+    cfg.roi_head.type = 'PISARoIHead'
+    expected = "^roi_head.type must be one .* such as 'StandardRoIHead', for SPALoss, got 'PISARoIHead', which runs"
+    with pytest.raises(ValueError, match=expected):
+        check_detector(build_detector(cfg))
+    cfg.roi_head.bbox_head.loss_cls = dict(type='CrossEntropyLoss')
+    check_detector(build_detector(cfg))
+
+
+@needs_mmdet
+def test_soft_teacher_needs_a_background_channel():
+    cfg = detector_config('faster_rcnn', SPA)
+    teacher = dict(type='SoftTeacher', detector=cfg, semi_train_cfg=dict(freeze_teacher=True))
+    expected = '^model.detector.roi_head.bbox_head.loss_cls must be a loss with a background channel .* got SPALoss'
+    with pytest.raises(ValueError, match=expected):
+        check_detector(build_detector(ConfigDict(teacher)))
+    cfg.roi_head.bbox_head.loss_cls = dict(type='CrossEntropyLoss')
+    cfg.rpn_head.loss_cls = dict(type='mmml_losses.HillLoss', use_sigmoid=True)
+    check_detector(build_detector(ConfigDict(teacher)))
 
 
 @needs_mmdet
@@ -208,9 +195,37 @@ def test_the_stages_of_a_cascade_must_be_read_alike(other):
     cfg = detector_config('cascade_rcnn', SPA)
     cfg.roi_head.bbox_head[1].loss_cls = dict(type=other)
     kind = other.removeprefix('mmml_losses.')
-    expected = f'roi_head.bbox_head must have losses of one link in all stages, .* got SPALoss, {kind}, SPALoss'
+    expected = f'roi_head.bbox_head must have losses of one link .* in all stages, .* got SPALoss, {kind}, SPALoss'
     with pytest.raises(ValueError, match=expected):
         check_detector(build_detector(cfg))
+
+
+TEMPERATURE = dict(type='mmml_losses.TemperatureLink')
+PHI = dict(type='mmml_losses.FocalLoss', link='phi')
+
+
+@needs_mmdet
+@pytest.mark.parametrize(
+    ('loss', 'other'),
+    [
+        (SPA, dict(SPA, positive_scale=2.0)),
+        (PHI, dict(PHI, gamma=3.0)),
+        (dict(PHI, link=TEMPERATURE), dict(SPA, link=TEMPERATURE)),
+        (dict(type='mmml_losses.BCELoss'), dict(type='mmml_losses.BCELoss', link=TEMPERATURE)),
+    ],
+)
+def test_the_links_of_the_stages_must_have_the_same_constants(loss, other):
+    cfg = detector_config('cascade_rcnn', loss)
+    check_detector(build_detector(cfg))
+    cfg.roi_head.bbox_head[1].loss_cls = other
+    with pytest.raises(ValueError, match='must have losses of one link with the same constants in all stages'):
+        check_detector(build_detector(cfg))
+
+
+@needs_mmdet
+def test_the_stages_may_read_each_class_in_its_own_way():
+    vector = dict(type='mmml_losses.VectorLink', num_classes=CLASSES)
+    check_detector(build_detector(detector_config('cascade_rcnn', dict(SPA, link=vector))))
 
 
 @needs_mmdet

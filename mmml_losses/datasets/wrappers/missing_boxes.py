@@ -62,7 +62,8 @@ class MissingBoxes(MissingLabels):
         order: Which ones: any (``'random'``), or the smallest, as annotators miss them first (``'smallest_first'``).
         keep_one: Whether ``rule='bernoulli'`` leaves an image with boxes at least one, the last in the order.
         hidden: What becomes of a hidden box: it is gone (``'negative'``, as where nobody drew it), or is to be ignored
-            (``'unknown'``).
+            (``'unknown'``), which MMDetection's assigners do with an ``ignore_iof_thr`` above 0, in images that keep a
+            box.
         seed: Determines what is hidden, together with the names of the images.
         lazy_init: Whether to leave reading to :meth:`full_init`. The wrapped dataset has a ``lazy_init`` of its own.
     """

@@ -10,8 +10,8 @@ from ...losses import MultiLabelLoss
 class LinkedScores:
     """Lets a head that takes the sigmoid of its logits score through the link of its loss.
 
-    The head is handed the log-odds of the link's probabilities, whose sigmoid is the probability. With a loss of
-    another project it does what it always did. Stands before the head among the bases::
+    The head is handed the log-odds of the link's probabilities, whose sigmoid is the probability; with a loss of
+    another project, its logits. Stands before the head among the bases::
 
         class PAAHead(LinkedScores, mmdet.models.PAAHead): ...
     """
