@@ -40,6 +40,9 @@ OURS = {
     'TwoWayLoss': dict(bucket_size=128),
     'DRLoss': dict(bucket_size=128),
 }
+# Joined with BCE, in the buckets that the configs of detectors have.
+JOINED = ('two_way', 'dr')
+SHIPPED = Path(__file__).resolve().parents[1] / 'configs' / 'det' / '_base_' / 'losses'
 
 
 def build_detector() -> nn.Module:
@@ -101,6 +104,7 @@ def main() -> None:
     theirs = 'mmdet FocalLoss'
     losses = {theirs: FocalLoss(use_sigmoid=True, alpha=0.25)}
     losses |= {name: LOSSES.build(dict(type=name, **settings)) for name, settings in OURS.items()}
+    losses |= {f'configs/det: {name}': LOSSES.build(Config.fromfile(SHIPPED / f'{name}.py').loss) for name in JOINED}
     seconds = measure(losses, options.size, options.rounds)
     title = f'RetinaNet, {options.size} pixels, one thread of {platform.machine()}, {versions("torch", "mmdet")}'
     rows = [(name, f'{value:.3f}', f'{value / seconds[theirs]:.3f}') for name, value in seconds.items()]

@@ -1,4 +1,4 @@
-"""Losses in a detector: box mAP and calibration of detections on digit scenes, with all boxes and with half of them.
+"""Losses in a detector on digit scenes: box mAP, calibration of detections and anchors; half of the boxes hidden.
 
     python benchmarks/detectors.py                          # everything, 80 minutes of one core
     python benchmarks/detectors.py --settings half --losses Focal SPLC
@@ -21,12 +21,16 @@ from tempfile import TemporaryDirectory
 import torch
 from mmengine.config import Config
 from mmengine.runner import Runner
+from torch import Tensor, nn
+from torch.nn.functional import one_hot
+from torch.utils.data import DataLoader
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.experiment_figures import Spread
 from benchmarks.run_store import RunStore
 from benchmarks.tables import print_table, versions
+from mmml_losses.evaluation import calibration_errors, reliability_bins
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -51,7 +55,7 @@ CONFIGS = {
     },
 }
 # Titles of columns, the names of the metrics, and the factors that make per cent of them.
-FIGURES = {
+DETECTIONS = {
     'AP': ('coco/bbox_mAP', 100),
     'AP50': ('coco/bbox_mAP_50', 100),
     'AP75': ('coco/bbox_mAP_75', 100),
@@ -59,11 +63,16 @@ FIGURES = {
     'D-ACE': ('detection/D-ACE', 1),
     'D-MCE': ('detection/D-MCE', 1),
 }
+ANCHORS = {
+    'ACE of anchors': ('anchors/ACE', 1),
+    'MCE of anchors': ('anchors/MCE', 1),
+}
+FIGURES = {'full': DETECTIONS | ANCHORS, 'half': DETECTIONS}
 LOSSES = tuple(dict.fromkeys(name for rows in CONFIGS.values() for name in rows))
 
 
-def train_and_test(config_file: Path, seed: int, data_root: str | None) -> dict[str, float]:
-    """The metrics of a detector at the end of its training."""
+def train_and_test(config_file: Path, seed: int, data_root: str | None, of_anchors: bool) -> dict[str, float]:
+    """The metrics of a detector at the end of its training, and of its anchors if asked for."""
     config = Config.fromfile(config_file)
     if data_root is not None:
         config = moved_data(config, data_root)
@@ -77,7 +86,35 @@ def train_and_test(config_file: Path, seed: int, data_root: str | None) -> dict[
         config.visualizer.name = work_dir  # of the same name, it would be that of the run before, whose folder is gone
         runner = Runner.from_cfg(config)
         runner.train()
-        return {name: float(value) for name, value in runner.test().items()}
+        metrics = runner.test()
+        if of_anchors:
+            metrics |= anchor_calibration(runner.model, runner.test_dataloader)
+        return {name: float(value) for name, value in metrics.items()}
+
+
+@torch.no_grad()
+def anchor_calibration(model: nn.Module, scenes: DataLoader) -> dict[str, float]:
+    """How far the probabilities of anchors are from what they are assigned to, before any is suppressed.
+
+    Args:
+        model: A detector with one dense head.
+        scenes: Images that are not resized: test pipelines load boxes in the coordinates of the original.
+    """
+    loss = model.bbox_head.loss_cls
+    probabilities, targets = [], []
+
+    def see(module: nn.Module, arguments: tuple[Tensor, Tensor, Tensor]) -> None:
+        logits, labels, weights = arguments
+        probabilities.append(loss.probabilities(logits))
+        classes = one_hot(labels, logits.size(1) + 1)[:, :-1]
+        targets.append(classes.masked_fill(weights.unsqueeze(1) == 0, -1))
+
+    model.eval()
+    with loss.register_forward_pre_hook(see):
+        for batch in scenes:
+            model(**model.data_preprocessor(batch), mode='loss')
+    errors = calibration_errors(reliability_bins(torch.cat(probabilities), torch.cat(targets)))
+    return {'anchors/ACE': 100 * errors.ace, 'anchors/MCE': 100 * errors.mce}
 
 
 def moved_data(config: Config, data_root: str) -> Config:
@@ -91,12 +128,13 @@ def run(store: RunStore, setting: str, row: str, seed: int, data_root: str | Non
     config_file = ROOT / 'configs' / 'det' / CONFIGS[setting][row]
     names = (setting, row, f'seed_{seed}')
     config = Config.fromfile(config_file)
-    parts = dict(model=config.model, optimizer=config.optim_wrapper, scenes=config.train_dataloader.dataset)
-    made_with = {name: part.to_dict() for name, part in parts.items()} | dict(config.train_cfg)
+    parts = ('model', 'optim_wrapper', 'param_scheduler', 'train_cfg', 'train_dataloader', 'test_dataloader')
+    made_with = {name: config.to_dict()[name] for name in (*parts, 'test_evaluator')}
     if store.has(names, made_with):
         return
     start = time.process_time()
-    store.keep(names, made_with, train_and_test(config_file, seed, data_root))
+    figures = train_and_test(config_file, seed, data_root, of_anchors=setting == 'full')
+    store.keep(names, made_with, figures)
     print(f'{", ".join(names)}: {time.process_time() - start:.0f} s', file=sys.stderr, flush=True)
 
 
@@ -107,10 +145,11 @@ def report(store: RunStore, seeds: int) -> None:
         for row in CONFIGS[setting]:
             found = [figures for seed in range(seeds) if (figures := store.find(setting, row, f'seed_{seed}'))]
             if found:
-                spreads = (Spread([factor * run[name] for run in found]) for name, factor in FIGURES.values())
+                columns = FIGURES[setting].values()
+                spreads = (Spread([factor * run[name] for run in found]) for name, factor in columns)
                 rows.append((row, str(len(found)), *map(str, spreads)))
         if rows:
-            print_table(title, ('loss', 'seeds', *FIGURES), rows)
+            print_table(title, ('loss', 'seeds', *FIGURES[setting]), rows)
 
 
 def main(argv: list[str] | None = None) -> None:
