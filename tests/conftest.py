@@ -1,8 +1,11 @@
 """Fixtures that several test files share."""
 
+import random
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from mmengine.config import Config
 from mmengine.config import config as mmengine_config
 from mmengine.registry import DefaultScope
@@ -15,6 +18,14 @@ ROOT = Path(__file__).resolve().parents[1]
 def no_default_scope():
     """Forgets the default scope that a Runner of another test has left."""
     DefaultScope._instance_dict.clear()
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed():
+    """Lets a test draw the same numbers whatever ran before, Runners without a seed of their own included."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope='session')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +14,9 @@ from torch.nn.functional import pad
 WAYS = ('sample', 'class', 'both', 'joint')
 
 SetValues = Tensor | tuple[Tensor, Tensor]
+
+# From this many labels on it pays to look for the sets that have a positive.
+MANY_LABELS = 32_768
 
 
 class Sets:
@@ -43,6 +47,7 @@ class Sets:
         size = max(1, self.samples if bucket_size is None or way == 'sample' else min(bucket_size, self.samples))
         buckets = max(1, -(-self.samples // size))
         self.missing = buckets * size - self.samples
+        self.size = size
         self.targets = self._padded(targets, -1)
         self.weight = None if weight is None else weight.unsqueeze(1)
         self.way = way
@@ -51,6 +56,25 @@ class Sets:
         columns = (buckets, size * classes) if way == 'joint' else (buckets, size, classes)
         self.blocks = [] if way == 'sample' else [columns]
         self.class_shape = (classes,) if bucket_size is None else (buckets, classes)
+
+    def opponents(
+        self,
+        positive_scores: Tensor,
+        negative_scores: Tensor,
+        positive_scale: float = 1.0,
+        negative_scale: float = 1.0,
+    ) -> tuple[Tensor, Tensor]:
+        """As :meth:`positives` and :meth:`negatives`, for a loss that is 0 in a set without a positive.
+
+        Both are far below 0 there, and are not computed where such sets are many: of the anchors of a detector few show
+        an object, and of its classes few are in an image.
+        """
+        narrow = self._narrowed()
+        if narrow is None:
+            return self.positives(positive_scores, positive_scale), self.negatives(negative_scores, negative_scale)
+        parts = [each.opponents(positive_scores, negative_scores, positive_scale, negative_scale) for each in narrow]
+        positives, negatives = zip(*parts, strict=True)
+        return torch.cat(positives), torch.cat(negatives)
 
     def positives(self, scores: Tensor, scale: float = 1.0) -> Tensor:
         """The log-sum-exp of scores times a scale, over the positives of each set."""
@@ -110,9 +134,71 @@ class Sets:
             found = of_rows + _log_sum_exps(weighted, targets, side_of, 1.0, self.blocks)
         return torch.cat([values.flatten() for values in found])
 
+    def _narrowed(self) -> list[_Narrowed] | None:
+        """The rows and the classes with a positive, or None where it is not known or does not pay to leave some out."""
+        # A GPU would have to be waited for, and compiled code has no shapes that depend on the data.
+        known = self.targets.device.type == 'cpu' and not torch.compiler.is_compiling()
+        if self.way == 'joint' or not known or self.targets.numel() < MANY_LABELS:
+            return None
+        found = [_some_positive(self.targets, dim=1)] if self.rows else []
+        found += [_some_positive(self.targets, dim=0)] if self.blocks else []
+        if sum(len(chosen) / number for chosen, number in found) > len(found) / 2:
+            return None
+        targets = self.targets[: self.samples]
+        narrow = []
+        if self.rows:
+            rows, number = found[0]
+            narrow.append(_Narrowed(Sets(targets[rows], 'sample'), 0, rows, (number,)))
+        if self.blocks:
+            classes, number = found[-1]
+            weight = None if self.weight is None else self.weight.squeeze(1)
+            sets = Sets(targets[:, classes], 'class', self.size, weight)
+            narrow.append(_Narrowed(sets, 1, classes, (len(self.targets) // self.size, number)))
+        return narrow
+
     def _padded(self, matrix: Tensor, value: float) -> Tensor:
         """With as many samples more as the last bucket lacks."""
         return pad(matrix, (0, 0, 0, self.missing), value=value) if self.missing else matrix
+
+
+class _Narrowed(NamedTuple):
+    """Some rows or some columns of a matrix.
+
+    Args:
+        sets: Their sets alone.
+        dim: 0 for rows, 1 for columns.
+        chosen: Which they are.
+        shape: That of the numbers of all sets, in which the chosen are indices of the last dimension.
+    """
+
+    sets: Sets
+    dim: int
+    chosen: Tensor
+    shape: tuple[int, ...]
+
+    def opponents(
+        self, positive_scores: Tensor, negative_scores: Tensor, positive_scale: float, negative_scale: float
+    ) -> tuple[Tensor, Tensor]:
+        """Of :meth:`Sets.opponents`, the numbers of all rows, or of all columns."""
+        positives = negatives = positive_scores.index_select(self.dim, self.chosen)
+        if negative_scores is not positive_scores:  # otherwise once, since the way back fills the whole matrix
+            negatives = negative_scores.index_select(self.dim, self.chosen)
+        return (
+            self._spread(self.sets.positives(positives, positive_scale)),
+            self._spread(self.sets.negatives(negatives, negative_scale)),
+        )
+
+    def _spread(self, values: Tensor) -> Tensor:
+        """The numbers of all sets, flat; those that were left out as those of an empty sum."""
+        everything = values.new_full(self.shape, -_limit(values.dtype) / 2)
+        return everything.index_copy(-1, self.chosen, values.view(*self.shape[:-1], -1)).flatten()
+
+
+def _some_positive(targets: Tensor, dim: int) -> tuple[Tensor, int]:
+    """Where along the other dimension there is a positive, and how long that is."""
+    highest = targets.amax(dim=dim)
+    highest[0] = 1  # without any, one is kept, so that the loss stays in the graph
+    return (highest > 0).nonzero().squeeze(1), len(highest)
 
 
 def _weighed_targets(targets: Tensor, weight: Tensor | None) -> Tensor:
@@ -129,7 +215,7 @@ def _positive(targets: Tensor) -> Tensor:
 
 
 def _negative(targets: Tensor) -> Tensor:
-    return 0.5 - targets.abs()
+    return targets.abs().neg_().add_(0.5)
 
 
 def _known(targets: Tensor) -> Tensor:
@@ -155,7 +241,7 @@ class _LogSumExp(torch.autograd.Function):
         entries = _entries(scores, side_of(targets), scale)
         matrices = [entries.reshape(view) for view in views]
         # The bound is for sums of which every score overflowed.
-        largest = [matrix.amax(dim=1, keepdim=True).clamp(min=-2 * _limit(scores.dtype)) for matrix in matrices]
+        largest = [matrix.amax(dim=1, keepdim=True).clamp_(min=-2 * _limit(scores.dtype)) for matrix in matrices]
         totals = [_exp(m - top).sum(dim=1, keepdim=True) for m, top in zip(matrices, largest, strict=True)]
         ctx.save_for_backward(scores, targets, *largest, *totals)
         ctx.arguments = side_of, scale, views

@@ -52,7 +52,8 @@ def lsep_loss(
     """
     check_above_zero(gamma=gamma)
     sets = Sets(targets, way, bucket_size, weight)
-    return sets.split(exact_softplus(sets.positives(logits, -gamma) + sets.negatives(logits, gamma) + logit_bias))
+    positives, negatives = sets.opponents(logits, logits, -gamma, gamma)
+    return sets.split(exact_softplus(positives + negatives + logit_bias))
 
 
 def zlpr_loss(
@@ -117,8 +118,10 @@ def multi_similarity_loss(
     Returns:
         One value per set, not reduced, in the shapes of :meth:`Sets.split`.
     """
+    check_above_zero(positive_temperature=positive_temperature, negative_temperature=negative_temperature)
     sets = Sets(targets, way, bucket_size, weight)
-    positives, negatives = _tempered(sets, logits, positive_temperature, negative_temperature)
+    positives = positive_temperature * sets.positives(logits, -1 / positive_temperature)
+    negatives = negative_temperature * sets.negatives(logits, 1 / negative_temperature)
     return sets.split(exact_softplus(positives + logit_bias) + exact_softplus(negatives + logit_bias))
 
 
@@ -153,19 +156,11 @@ def two_way_loss(
     Returns:
         One value per set, not reduced, in the shapes of :meth:`Sets.split`; 0 for sets without positives or negatives.
     """
-    sets = Sets(targets, way, bucket_size, weight)
-    positives, negatives = _tempered(sets, logits, positive_temperature, negative_temperature)
-    return sets.split(exact_softplus(positives + negatives + logit_bias))
-
-
-def _tempered(
-    sets: Sets, logits: Tensor, positive_temperature: float, negative_temperature: float
-) -> tuple[Tensor, Tensor]:
-    r""":math:`T_P\log\sum_p e^{-x_p / T_P}` and :math:`T_N\log\sum_n e^{x_n / T_N}`."""
     check_above_zero(positive_temperature=positive_temperature, negative_temperature=negative_temperature)
-    positives = sets.positives(logits, -1 / positive_temperature)
-    negatives = sets.negatives(logits, 1 / negative_temperature)
-    return positive_temperature * positives, negative_temperature * negatives
+    sets = Sets(targets, way, bucket_size, weight)
+    positives, negatives = sets.opponents(logits, logits, -1 / positive_temperature, 1 / negative_temperature)
+    cost = positive_temperature * positives + negative_temperature * negatives + logit_bias
+    return sets.split(exact_softplus(cost))
 
 
 def softmax_loss(
@@ -250,7 +245,7 @@ def circle_loss(
     fixed = similarities.detach()
     positive_scores = gamma * (fixed - (1 + margin)).clamp(max=0) * (similarities - (1 - margin))
     negative_scores = gamma * (fixed + margin).clamp(min=0) * (similarities - margin)
-    return sets.split(exact_softplus(sets.positives(positive_scores) + sets.negatives(negative_scores)))
+    return sets.split(exact_softplus(sum(sets.opponents(positive_scores, negative_scores))))
 
 
 def dr_loss(
@@ -292,7 +287,8 @@ def dr_loss(
     if constraint not in CONSTRAINTS:
         raise ValueError(f'constraint must be one of {CONSTRAINTS}, got {constraint!r}')
     sets = Sets(targets, way, bucket_size, weight)
-    terms = [sets.positives(logits, -pair_scale) + sets.negatives(logits, pair_scale) + logit_bias]
+    positives, negatives = sets.opponents(logits, logits, -pair_scale, pair_scale)
+    terms = [positives + negatives + logit_bias]
     if constraint in ('negative', 'both'):
         terms.append(sets.negatives(logits, constraint_scale))
     if constraint in ('positive', 'both'):

@@ -132,11 +132,13 @@ def draw_rows(logits: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Te
     """
     if weight is None:
         rows = torch.randperm(len(logits), device=logits.device)
-        return logits[rows], target[rows], None
-    rows = (weight != 0).any(dim=1).nonzero().squeeze(1)
-    rows = rows[torch.randperm(len(rows), device=rows.device)]
-    weight = weight[rows]
-    return logits[rows], target[rows], None if (weight == 1).all() else weight
+    else:
+        rows = (weight != 0).any(dim=1).nonzero().squeeze(1)
+        rows = rows[torch.randperm(len(rows), device=rows.device)]
+        weight = weight[rows]
+        weight = None if (weight == 1).all() else weight
+    # A fraction of the time of brackets, forward and back.
+    return logits.index_select(0, rows), target.index_select(0, rows), weight
 
 
 @LOSSES.register_module()

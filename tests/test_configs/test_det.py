@@ -67,10 +67,13 @@ def few_scenes(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope='session')
 def few_images(tmp_path_factory) -> Path:
-    """COCO 2017 with two images, in one of which is a person and a crowd of them."""
+    """COCO 2017 with two images, in one of which is a person and a crowd of them.
+
+    The boxes are as wide as the image, so that Deformable DETR, which trains on random crops, never loses one.
+    """
     classes = pytest.importorskip('mmdet.datasets').CocoDataset.METAINFO['classes']
     root = tmp_path_factory.mktemp('det') / 'coco'
-    boxes = [(1, 0, [5, 5, 30, 50]), (1, 1, [2, 2, 60, 60]), (80, 0, [40, 10, 20, 20])]
+    boxes = [(1, 0, [2, 2, 90, 30]), (1, 1, [0, 0, 96, 64]), (80, 0, [4, 20, 88, 40])]
     content = dict(
         images=[dict(id=number, file_name=f'{number:012}.jpg', height=64, width=96) for number in (1, 2)],
         annotations=[

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from mmml_losses.functional.sets import WAYS, count_sets
+from mmml_losses.functional import sets
+from mmml_losses.functional.sets import WAYS, Sets, count_sets
 from mmml_losses.functional.setwise import (
     circle_loss,
     dr_loss,
@@ -384,6 +385,77 @@ def test_memory_is_linear(name):
         return sum(sizes)
 
     assert kept(1600) < 4.2 * kept(400)
+
+
+# Few sets with a positive
+
+
+def sparse_example(samples=23, classes=9):
+    """Logits, and targets with three positives in two rows and two classes, one of them in the last bucket of four."""
+    logits, targets = example(samples, classes)
+    targets = targets.clamp(max=0)
+    targets[3, 2] = targets[3, 7] = targets[samples - 1, 7] = 1
+    return logits, targets
+
+
+@pytest.fixture
+def narrowed(monkeypatch):
+    """Computes once with all sets, and once with those alone that have a positive."""
+
+    def compute(function):
+        results = []
+        for limit in (10**9, 1):
+            monkeypatch.setattr(sets, 'MANY_LABELS', limit)
+            results.append(function())
+        return results
+
+    return compute
+
+
+@pytest.mark.parametrize('weighted', [False, True])
+@pytest.mark.parametrize('bucket_size', [None, 4, 40])
+@pytest.mark.parametrize('way', ['sample', 'class', 'both'])
+def test_sets_without_a_positive_need_not_be_computed(name, way, bucket_size, weighted, narrowed):
+    logits, targets = sparse_example()
+    weight = torch.linspace(0, 2, len(targets), dtype=torch.float64) if weighted else None
+    loss = loss_of(name, way=way, bucket_size=bucket_size, weight=weight)
+
+    def compute():
+        values = loss(logits, targets)
+        return values, torch.autograd.grad(total(values), logits)
+
+    dense, sparse = narrowed(compute)
+    torch.testing.assert_close(sparse, dense)
+
+
+def test_which_sets_are_narrowed(monkeypatch):
+    _, targets = sparse_example()
+    assert Sets(targets, 'both')._narrowed() is None  # too small to pay
+    monkeypatch.setattr(sets, 'MANY_LABELS', 1)
+    rows, classes = Sets(targets, 'both', bucket_size=4)._narrowed()
+    assert rows.chosen.tolist() == [0, 3, 22]  # the first is always kept
+    assert classes.chosen.tolist() == [0, 2, 7]
+    assert (rows.shape, classes.shape) == ((24,), (6, 9))
+    assert Sets(targets, 'joint')._narrowed() is None
+    assert Sets(torch.ones_like(targets), 'both')._narrowed() is None
+
+
+@pytest.mark.parametrize('way', ['sample', 'class', 'both'])
+@pytest.mark.parametrize('fill', [-1, 0])
+def test_nothing_to_compare_is_attached_also_where_sets_are_narrowed(name, way, fill, narrowed):
+    logits, _ = sparse_example()
+    targets = torch.full_like(logits, fill)
+    dense, sparse = narrowed(lambda: gradient_of(name, logits, targets, way=way))
+    torch.testing.assert_close(sparse, dense)
+
+
+@pytest.mark.parametrize('name', ['lsep_scaled', 'two_way', 'dr_both'])
+def test_the_gradient_of_narrowed_sets_is_the_derivative_and_differentiable(name, monkeypatch):
+    monkeypatch.setattr(sets, 'MANY_LABELS', 1)
+    logits, targets = sparse_example(9, 8)
+    loss = loss_of(name, way='both', bucket_size=4)
+    assert torch.autograd.gradcheck(lambda x: total(loss(x, targets)), logits)
+    assert torch.autograd.gradgradcheck(lambda x: total(loss(x, targets)), logits)
 
 
 # What the papers prove

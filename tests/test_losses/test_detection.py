@@ -258,6 +258,18 @@ def test_comparisons_cost_no_more_than_in_proportion_to_the_anchors(way):
     assert written[1] <= 8.1 * written[0]
 
 
+def test_comparisons_of_few_objects_cost_a_fraction():
+    """Of two-way, which is 0 without an object, against ZLPR, which never is, as a detector on COCO would see them."""
+    logits, labels = torch.randn(4096, 80, requires_grad=True), torch.full((4096,), 80)
+    labels[:20] = torch.arange(20) % 5
+    written = {}
+    for kind in (ZLPRLoss, TwoWayLoss):
+        with CountNumbers() as counter:
+            kind(way='both', bucket_size=1024)(logits, labels, torch.ones(4096), avg_factor=20.0).backward()
+        written[kind] = counter.written
+    assert written[TwoWayLoss] < written[ZLPRLoss] / 3
+
+
 @pytest.mark.parametrize('shape', [(4,), (4, 1)])
 @pytest.mark.parametrize('kind', [LargeLossRejection, LargeLossCorrection])
 def test_ignored_anchors_do_not_take_the_place_of_large_losses(kind, shape):
