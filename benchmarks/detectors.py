@@ -37,21 +37,29 @@ ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = {
     'full': 'RetinaNet on digit scenes',
     'half': 'RetinaNet on digit scenes, half of the boxes hidden in training',
+    'queries': 'Deformable DETR on digit scenes, which suppresses no box',
 }
 CONFIGS = {
     'full': {
         'Focal': 'retinanet_focal_digits.py',
         'Focal, phi': 'retinanet_focal_phi_digits.py',
+        'BCE': 'retinanet_bce_digits.py',
         'ASL': 'retinanet_asl_digits.py',
         'Hill': 'retinanet_hill_digits.py',
         'SPA': 'retinanet_spa_digits.py',
     },
     'half': {
         'Focal': 'retinanet_focal_digits_50.py',
+        'BCE': 'retinanet_bce_digits_50.py',
         'Hill': 'retinanet_hill_digits_50.py',
         'SPLC': 'retinanet_splc_digits_50.py',
         'LASD': 'retinanet_lasd_digits_50.py',
         'LL-R': 'retinanet_ll_r_digits_50.py',
+    },
+    'queries': {
+        'Focal': 'deformable_detr_focal_digits.py',
+        'BCE': 'deformable_detr_bce_digits.py',
+        'SPA': 'deformable_detr_spa_digits.py',
     },
 }
 # Titles of columns, the names of the metrics, and the factors that make per cent of them.
@@ -67,7 +75,7 @@ ANCHORS = {
     'ACE of anchors': ('anchors/ACE', 1),
     'MCE of anchors': ('anchors/MCE', 1),
 }
-FIGURES = {'full': DETECTIONS | ANCHORS, 'half': DETECTIONS}
+FIGURES = {'full': DETECTIONS | ANCHORS, 'half': DETECTIONS, 'queries': DETECTIONS}
 LOSSES = tuple(dict.fromkeys(name for rows in CONFIGS.values() for name in rows))
 
 

@@ -137,14 +137,21 @@ def test_what_is_not_for_detection_does_not_import_the_heads():
         ),
     ],
 )
-def test_a_detection_head_alone_says_what_to_install(absent, missing):
+@pytest.mark.parametrize(
+    ('asked_for', 'code'),
+    [
+        ('mmml_losses.DETRHead', 'MODELS.build(dict(type="mmml_losses.DETRHead", num_classes=3))'),
+        ('mmml_losses.models.detection', 'from mmml_losses.models.detection import LinkedScores'),
+    ],
+)
+def test_what_is_for_detection_alone_says_what_to_install(absent, missing, asked_for, code):
     said = run_python(
         without(absent) + FIND_WHAT_IS_NOT_FOR_DETECTION + 'from mmengine.registry import MODELS\n'
-        'try: MODELS.build(dict(type="mmml_losses.DETRHead", num_classes=3))\n'
+        f'try: {code}\n'
         'except ImportError as error: print(error)'
     )
     # The last line: an mmcv without operators may say something of its own before.
-    assert said.splitlines()[-1] == f'mmml_losses.DETRHead needs {missing}: {how_to_install_mmdet()}'
+    assert said.splitlines()[-1] == f'{asked_for} needs {missing}: {how_to_install_mmdet()}'
 
 
 @pytest.mark.needs_mmdet

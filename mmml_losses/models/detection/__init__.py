@@ -1,6 +1,10 @@
 """Heads of MMDetection that score through the link of their loss. Imported on demand: see ``registry.py``."""
 
-from .heads import (
+from ...registry import require_mmdet
+
+require_mmdet('mmml_losses.models.detection')
+
+from .heads import (  # noqa: E402 (it imports MMDetection)
     ConditionalDETRHead,
     DABDETRHead,
     DeformableDETRHead,
@@ -10,7 +14,7 @@ from .heads import (
     PAAHead,
     RepPointsHead,
 )
-from .linked_scores import LinkedQueries, LinkedScores
+from .linked_scores import LinkedQueries, LinkedScores  # noqa: E402
 
 __all__ = [
     'ConditionalDETRHead',
