@@ -191,15 +191,23 @@ def warn_of_two_mmcvs() -> None:
         )
 
 
-def how_to_install_mmdet() -> str:
-    """The commands that add MMDetection and compiled operators to what is installed, the forks' to the forks."""
-    if _is_installed('onedl-mmengine'):  # whose mmcv is also there without operators, under the same name
+def how_to_install_mmdet(has_operators: bool) -> str:
+    """The commands that add MMDetection to what is installed, that of the forks to the forks.
+
+    Args:
+        has_operators: Whether the installed mmcv has its compiled operators.
+    """
+    if not _is_installed('onedl-mmengine'):
         return (
-            'pip install --no-build-isolation --no-cache-dir --no-deps --force-reinstall --no-binary onedl-mmcv '
-            'onedl-mmcv, then '
-            'pip install onedl-mmdetection'
+            "pip uninstall mmcv-lite, then pip install --no-build-isolation 'mmcv>=2.1.0,<2.2.0' 'mmdet>=3.3.0,<4.0.0'"
         )
-    return "pip uninstall mmcv-lite, then pip install --no-build-isolation 'mmcv>=2.1.0,<2.2.0' 'mmdet>=3.3.0,<4.0.0'"
+    if has_operators:
+        return 'pip install onedl-mmdetection'
+    # Without operators their mmcv has the same name, and pip would keep it.
+    return (
+        'pip install --no-build-isolation --no-cache-dir --no-deps --force-reinstall --no-binary onedl-mmcv '
+        'onedl-mmcv, then pip install onedl-mmdetection'
+    )
 
 
 def _is_installed(distribution: str) -> bool:

@@ -81,13 +81,14 @@ def require_mmdet(asked_for: str) -> None:
     Args:
         asked_for: What needs it.
     """
+    has_operators = find_spec('mmcv') is not None and find_spec('mmcv._ext') is not None
     if find_spec('mmdet') is None:
         missing = 'MMDetection, which is not installed'
-    elif find_spec('mmcv') is None or find_spec('mmcv._ext') is None:
+    elif not has_operators:
         missing = 'mmcv with its compiled operators, which the installed one has not'
     else:
         return
-    raise ImportError(f'{asked_for} needs {missing}: {how_to_install_mmdet()}')
+    raise ImportError(f'{asked_for} needs {missing}: {how_to_install_mmdet(has_operators)}')
 
 
 DETECTION_HEADS = (

@@ -151,7 +151,7 @@ def test_what_is_for_detection_alone_says_what_to_install(absent, missing, asked
         'except ImportError as error: print(error)'
     )
     # The last line: an mmcv without operators may say something of its own before.
-    assert said.splitlines()[-1] == f'{asked_for} needs {missing}: {how_to_install_mmdet()}'
+    assert said.splitlines()[-1] == f'{asked_for} needs {missing}: {how_to_install_mmdet(absent == "mmdet")}'
 
 
 @pytest.mark.needs_mmdet

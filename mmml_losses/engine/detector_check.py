@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
-from torch import nn
+from torch import Tensor, nn
 
 from ..losses import (
     ExpectedPositiveRegularizer,
@@ -83,6 +83,7 @@ def check_detector(model: nn.Module) -> None:
         _check_reduction,
         _check_match,
         _check_assigners,
+        _check_classes,
         _check_link,
     )
     for name, module in model.named_modules():
@@ -90,6 +91,7 @@ def check_detector(model: nn.Module) -> None:
         if isinstance(loss, MultiLabelLoss):
             for check in checks:
                 check(f'{name}.loss_cls', module, loss)
+    for name, module in model.named_modules():  # heads around others, of which each is right by itself
         if _is_roi_head(module):
             _check_roi_head(name, module)
         if is_a(module, 'SoftTeacher'):
@@ -230,10 +232,15 @@ def _check_stages(place: str, heads: list[nn.Module]) -> None:
 
 def _read_alike(first: Link, second: Link, num_classes: int) -> bool:
     """Whether two links are of one type and read logits as the same probabilities."""
-    logits = torch.linspace(-8, 8, 17)[:, None].expand(-1, num_classes)
-    readings = [copy.deepcopy(link).cpu()(logits) for link in (first, second)]  # wherever the model is
+    readings = [_read(link, num_classes) for link in (first, second)]
     # A fitted link reads as its base before the fit, and not after.
     return type(first) is type(second) and torch.equal(*readings)
+
+
+def _read(link: Link, num_classes: int) -> Tensor:
+    """The probabilities of some logits."""
+    logits = torch.linspace(-8, 8, 17)[:, None].expand(-1, num_classes)
+    return copy.deepcopy(link).cpu()(logits)  # wherever the model is
 
 
 def _check_samplers(heads: list[nn.Module], samplers: list[object]) -> None:
@@ -245,6 +252,13 @@ def _check_samplers(heads: list[nn.Module], samplers: list[object]) -> None:
                 f"model.train_cfg.rcnn.sampler must be one that does not go by the loss, such as 'RandomSampler', for "
                 f"{type(head.loss_cls).__name__}, got '{chosen}', which wants one value of each proposal"
             )
+
+
+def _check_classes(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
+    try:
+        _read(loss.link, head.num_classes)
+    except ValueError as error:
+        raise ValueError(f'{place}.link must be one for the classes of {type(head).__name__}: {error}') from None
 
 
 def _check_link(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from mmengine.dataset import BaseDataset
 from torch import nn
 
-from ..datasets import MissingLabels, PartialLabels
+from ..datasets import LabelWrapper
 from ..datasets.labels.nesting import parts_of
+from ..datasets.labels.sample_labels import POSITIVE, UNKNOWN
 from .kinds import is_a
 
 
 def check_ignored_boxes(model: nn.Module, dataset: BaseDataset) -> None:
-    """Refuse unknown boxes for a detector that would take them for background.
+    """Refuse boxes that a label wrapper made unknown for a detector that would take them for background.
 
     Most recipes of MMDetection do: their assigners look at boxes to be ignored only with an ``ignore_iof_thr`` above 0,
     and only in images that have another box, too; FCOS and the DETR family never.
@@ -22,32 +23,50 @@ def check_ignored_boxes(model: nn.Module, dataset: BaseDataset) -> None:
         model: Any model. Only detectors are looked at.
         dataset: What it is trained on.
     """
-    wrapper = next(_unknown_makers(dataset), None)
-    if wrapper is None or not any(hasattr(module, 'loss_cls') for module in model.modules()):
+    wrappers = [wrapper for wrapper in _label_wrappers(dataset) if wrapper.has_unknown()]
+    assigning = list(_assigning_parts(model))
+    if not wrappers or not assigning:
         return
-    kind = type(wrapper).__name__
-    blind = sorted({type(part).__name__ for part in _assigning_parts(model) if not _sees_ignored(part)})
+    blind = sorted({type(part).__name__ for part in assigning if not _sees_ignored(part)})
     if blind:
         raise ValueError(
-            f'{kind} makes boxes unknown, and {" and ".join(blind)} would take them for background: set '
-            'ignore_iof_thr=0.5 for MaxIoUAssigner and ATSSAssigner in model.train_cfg, or hide boxes with '
-            "MissingBoxes(hidden='negative')"
+            f'{type(wrappers[-1]).__name__} makes boxes unknown, and {" and ".join(blind)} would take them for '
+            'background: set ignore_iof_thr=0.5 for MaxIoUAssigner and ATSSAssigner in model.train_cfg, or hide boxes '
+            "with MissingBoxes(hidden='negative')"
         )
-    if isinstance(wrapper, MissingLabels) and wrapper.rule == 'bernoulli' and not wrapper.keep_one:
+    for wrapper in _outermost_wrappers(dataset):  # which says what becomes of what the others made unknown
+        _check_known_boxes(wrapper)
+
+
+def _check_known_boxes(wrapper: LabelWrapper) -> None:
+    """Refuse images of which boxes are unknown, and none is known."""
+    observed, true = wrapper.observed_labels(), wrapper.true_labels()
+    loses = ((observed == UNKNOWN) & (true == POSITIVE)).any(axis=1)
+    count = int((loses & ~(observed == POSITIVE).any(axis=1)).sum())
+    if count:
         raise ValueError(
-            f"keep_one of {kind} must be True for hidden='unknown', got False: in an image of which no box is known, "
-            'MMDetection takes the others for background'
+            f'{type(wrapper).__name__} must leave each image a known box, but of {count} of {len(observed)} images all '
+            'are unknown, and MMDetection takes them for background there: MissingBoxes and MissingLabels keep a box '
+            'with keep_one=True'
         )
 
 
-def _unknown_makers(dataset: BaseDataset) -> Iterator[BaseDataset]:
-    """The label wrappers in a dataset, itself included, that make labels unknown."""
-    if getattr(dataset, 'hidden', None) == 'unknown' or isinstance(dataset, PartialLabels):
+def _label_wrappers(dataset: BaseDataset) -> Iterator[LabelWrapper]:
+    """The label wrappers in a dataset, itself included, from the outside in."""
+    for wrapper in _outermost_wrappers(dataset):
+        yield wrapper
+        yield from _label_wrappers(wrapper.dataset)
+
+
+def _outermost_wrappers(dataset: BaseDataset) -> Iterator[LabelWrapper]:
+    """The label wrappers in a dataset that are not inside another one."""
+    if isinstance(dataset, LabelWrapper):
         yield dataset
+        return
     # Wrappers of MMDetection, such as the one for mosaics, have what is inside under the same name.
     inside = [dataset.dataset] if hasattr(dataset, 'dataset') else []
     for part in parts_of(dataset) or inside:
-        yield from _unknown_makers(part)
+        yield from _outermost_wrappers(part)
 
 
 def _assigning_parts(model: nn.Module) -> Iterator[object]:
@@ -56,7 +75,8 @@ def _assigning_parts(model: nn.Module) -> Iterator[object]:
         if hasattr(module, 'bbox_assigner'):  # of a RoI head, with one for each stage of a cascade
             found = module.bbox_assigner
             yield from found if isinstance(found, list) else [found]
-        elif hasattr(module, 'loss_cls') and not is_a(module, 'BBoxHead'):  # which a RoI head has
+        # A BBoxHead has a RoI head around it; that of SSD, CenterNet and CornerNet has no loss_cls.
+        elif is_a(module, 'BaseDenseHead') or (hasattr(module, 'loss_cls') and not is_a(module, 'BBoxHead')):
             names = ('refine_assigner', 'cls_assigner', 'assigner')  # of RepPoints, of DDOD, of the others
             yield next((getattr(module, name) for name in names if hasattr(module, name)), module)
 

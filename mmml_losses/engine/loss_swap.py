@@ -118,7 +118,7 @@ def _kept_weight(old: dict, loss: dict) -> dict:
 
 
 def _alpha_of(loss: dict) -> float:
-    if str(loss.get('type')).split('.')[-1] != 'FocalLoss':
+    if _full_name(loss).split('.')[-1] != 'FocalLoss':
         return 1.0
     alpha = loss.get('alpha', None if _is_ours(loss) else MMDET_FOCAL_ALPHA)
     return 1.0 if alpha is None else alpha
@@ -169,7 +169,13 @@ def holders_of(cfg: Config, path: list[str]) -> list[dict]:
 
 
 def _is_ours(loss: dict) -> bool:
-    return str(loss.get('type')).startswith(f'{SCOPE}.')
+    return _full_name(loss).startswith(f'{SCOPE}.')
+
+
+def _full_name(loss: dict) -> str:
+    """The type of a loss as configs of text write it; those of pure Python have the class itself."""
+    kind = loss.get('type')
+    return f'{kind.__module__}.{kind.__qualname__}' if isinstance(kind, type) else str(kind)
 
 
 def _reduction_of(loss: dict | None) -> str | None:

@@ -66,8 +66,8 @@ class Sets:
     ) -> tuple[Tensor, Tensor]:
         """As :meth:`positives` and :meth:`negatives`, for a loss that is 0 in a set without a positive.
 
-        Both are far below 0 there, and are not computed where such sets are many: of the anchors of a detector few show
-        an object, and of its classes few are in an image.
+        The sum of the two is far below 0 there. Neither is computed where such sets are many: of the anchors of a
+        detector few show an object, and of its classes few are in an image.
         """
         narrow = self._narrowed()
         if narrow is None:

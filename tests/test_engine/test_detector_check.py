@@ -223,6 +223,15 @@ def test_the_links_of_the_stages_must_have_the_same_constants(loss, other):
 
 
 @needs_mmdet
+@pytest.mark.parametrize('name', ['retinanet', 'faster_rcnn'])
+def test_a_link_must_be_one_for_the_classes_of_the_head(name):
+    vector = dict(type='mmml_losses.VectorLink', num_classes=CLASSES + 1)
+    expected = rf'loss_cls.link must be one for the classes of \w+: .* each of the {CLASSES} classes, got the shapes'
+    with pytest.raises(ValueError, match=expected):
+        check_detector(build_detector(detector_config(name, dict(SPA, link=vector))))
+
+
+@needs_mmdet
 def test_the_stages_may_read_each_class_in_its_own_way():
     vector = dict(type='mmml_losses.VectorLink', num_classes=CLASSES)
     check_detector(build_detector(detector_config('cascade_rcnn', dict(SPA, link=vector))))

@@ -1,5 +1,6 @@
 """Unknown boxes are ignored in training, or refused where a detector would take them for background."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,9 @@ from mmengine.dataset import ConcatDataset
 from mmengine.registry import DATASETS, DefaultScope
 from torch import nn
 
-from mmml_losses.datasets import MissingBoxes, MissingLabels, PartialLabels, make_digit_scenes
+from mmml_losses.datasets import MissingBoxes, MissingLabels, PartialLabels, Relabelled, make_digit_scenes
+from mmml_losses.datasets.labels.label_file import save_label_file
+from mmml_losses.datasets.labels.reading import read_labels
 from mmml_losses.engine import detector_check
 from mmml_losses.engine.ignored_boxes import _assigning_parts, _sees_ignored, check_ignored_boxes
 from tests.conftest import ROOT
@@ -42,11 +45,52 @@ def test_a_detector_that_does_not_look_is_refused(name, scenes):
     with pytest.raises(ValueError, match=r'MissingBoxes makes boxes unknown, and \w+Assigner would take them for'):
         check_ignored_boxes(detector, wrapped)
     check_ignored_boxes(detector, MissingBoxes(scenes, 0.5))
-    seeing = read_detector(name, 0.5)
-    check_ignored_boxes(seeing, wrapped)
-    check_ignored_boxes(seeing, PartialLabels(scenes, known_ratio=0.5))
-    with pytest.raises(ValueError, match='keep_one of MissingBoxes must be True'):
-        check_ignored_boxes(seeing, MissingBoxes(scenes, 0.5, hidden='unknown'))
+    check_ignored_boxes(read_detector(name, 0.5), wrapped)
+
+
+@pytest.mark.needs_mmdet
+def test_an_image_must_keep_a_known_box(scenes):
+    seeing = read_detector('retinanet', 0.5)
+    kept = MissingBoxes(scenes, 0.5, hidden='unknown', keep_one=True)
+    lost = MissingBoxes(scenes, 0.5, hidden='unknown')
+    images = len(lost)
+    blank = sum(known_boxes(lost.get_data_info(number)) == 0 for number in range(images))
+    assert 0 < blank < images
+    for dataset in (lost, ConcatDataset([kept, lost])):
+        expected = f'MissingBoxes must leave each image a known box, but of {blank} of {images} images all are unknown'
+        with pytest.raises(ValueError, match=expected):
+            check_ignored_boxes(seeing, dataset)
+    partly = PartialLabels(kept, known_ratio=0.3)
+    with pytest.raises(ValueError, match=f'PartialLabels must leave each image a known box, but of .* of {images} im'):
+        check_ignored_boxes(seeing, partly)
+    # Those of the images that are served count.
+    some = [number for number in range(images) if known_boxes(partly.get_data_info(number))]
+    check_ignored_boxes(seeing, partly.get_subset(some))
+    check_ignored_boxes(seeing, MissingLabels(scenes, 0.5, 'bernoulli', hidden='unknown', keep_one=True))
+
+
+def known_boxes(info: dict) -> int:
+    return sum(not box.get('ignore_flag', 0) for box in info['instances'])
+
+
+@pytest.mark.needs_mmdet
+def test_unknown_boxes_of_a_label_file_are_seen(scenes, tmp_path):
+    drawn = MissingLabels(scenes, 0.5, 'bernoulli', hidden='unknown', keep_one=True)
+    save_label_file(tmp_path / 'labels.json', drawn.observed_labels(), read_labels(scenes), {})
+    relabelled = Relabelled(scenes, labels=tmp_path / 'labels.json')
+    with pytest.raises(ValueError, match='Relabelled makes boxes unknown, and MaxIoUAssigner would'):
+        check_ignored_boxes(read_detector('retinanet', -1), relabelled)
+    check_ignored_boxes(read_detector('retinanet', 0.5), relabelled)
+
+
+@pytest.mark.needs_mmdet
+def test_one_hidden_box_of_a_class_that_has_others_is_seen(scenes):
+    wrapped = MissingBoxes(scenes, 0.5, hidden='unknown', keep_one=True)
+    only = [number for number in range(len(wrapped)) if not (wrapped.observed_labels()[number] == -1).any()]
+    assert wrapped.get_subset(only).count_boxes()[0] > 0
+    with pytest.raises(ValueError, match='MissingBoxes makes boxes unknown'):
+        check_ignored_boxes(read_detector('retinanet', -1), wrapped.get_subset(only))
+    check_ignored_boxes(read_detector('retinanet', -1), MissingBoxes(scenes, 0.0, hidden='unknown'))
 
 
 @pytest.mark.needs_mmdet
@@ -75,6 +119,21 @@ def test_every_head_is_looked_at():
     center_region = read_detector('retinanet', -1)
     center_region.bbox_head.assigner = type('CenterRegionAssigner', (), {})()
     assert [blind_parts(model) for model in (faster_rcnn, rep_points, center_region)] == [['FCOSHead'], [], []]
+
+
+@pytest.mark.needs_mmdet
+@pytest.mark.parametrize(
+    ('recipe', 'who'),
+    [('ssd/ssd300_coco', 'MaxIoUAssigner'), ('centernet/centernet_r18_8xb16-crop512-140e_coco', 'CenterNetHead')],
+)
+def test_heads_without_a_loss_of_that_name_are_looked_at(recipe, who):
+    import mmdet
+    from mmdet.registry import MODELS
+
+    model = Config.fromfile(Path(mmdet.__file__).parent / '.mim' / 'configs' / f'{recipe}.py').model
+    model.backbone.init_cfg = None
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        assert blind_parts(MODELS.build(model)) == [who]
 
 
 def blind_parts(model: nn.Module) -> list[str]:

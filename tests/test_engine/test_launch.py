@@ -19,6 +19,7 @@ from mmml_losses.engine import launch, loss_swap
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
 from mmml_losses.engine.loss_swap import check_loss, find_loss, is_detector, replace_loss, swap_loss
+from mmml_losses.losses import HillLoss
 from mmml_losses.models.word_vectors import load_word_vectors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -202,6 +203,15 @@ def test_a_loss_swapped_for_focal_and_back_has_the_weight_that_it_had(focal):
     assert cfg.model.bbox_head.loss_cls.loss_weight == 2
     replace_loss(cfg, dict(type='mmml_losses.DBFocalLoss', alpha=0.1))  # which is no weight of positives
     assert cfg.model.bbox_head.loss_cls.loss_weight == 0.5
+
+
+def test_configs_of_pure_python_have_classes_for_types():
+    class FocalLoss:
+        """As MMDetection's, which those configs import."""
+
+    cfg = Config(dict(model=dict(bbox_head=dict(loss_cls=dict(OLD, type=FocalLoss)))))
+    replace_loss(cfg, dict(type=HillLoss))
+    assert cfg.model.bbox_head.loss_cls == dict(type=HillLoss, use_sigmoid=True, loss_weight=0.5)
 
 
 def test_detectors_are_known_also_inside_test_time_augmentation():

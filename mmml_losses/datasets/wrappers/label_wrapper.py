@@ -160,6 +160,11 @@ class LabelWrapper(LabelView):
         return self._labels.copy()
 
     @force_full_init
+    def has_unknown(self) -> bool:
+        """Whether a label that this dataset serves is unknown."""
+        return self._has_unknown
+
+    @force_full_init
     def source_labels(self) -> np.ndarray:
         """The labels that the wrapped dataset serves for these samples, (N, C) int8."""
         labels = read_labels(self.dataset).labels

@@ -138,6 +138,10 @@ class MissingBoxes(MissingLabels):
         else:
             info['instances'] = [box for box, hidden in pairs if not hidden]
 
+    def has_unknown(self) -> bool:
+        """Whether a label that this dataset serves is unknown, or a box that it hides is to be ignored."""
+        return super().has_unknown() or (self.hidden == 'unknown' and self.count_boxes()[0] > 0)
+
     @force_full_init
     def count_boxes(self) -> tuple[int, int]:
         """How many boxes are hidden, and how many there were; those to be ignored do not count."""
