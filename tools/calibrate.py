@@ -18,7 +18,6 @@ from mmml_losses.engine.calibration import Calibration, collect_logits, fit_link
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
 from mmml_losses.engine.loss_links import METHODS, find_loss_place
-from mmml_losses.engine.loss_swap import is_detector
 
 LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 
@@ -52,12 +51,12 @@ def parse_args() -> argparse.Namespace:
 
 def apply_calibration_arguments(cfg: Config, args: argparse.Namespace) -> None:
     cfg.resume = False
-    if is_detector(cfg):
-        raise UsageError(
-            f'{args.config} must be the config of a classifier, got a detector, whose detections are no rows of labels '
-            'to fit a link to. The link of its loss can be set, that of Focal for example: --cfg-options '
-            'model.bbox_head.loss_cls.link=phi'
-        )
+    launch.refuse_detector(
+        cfg,
+        args.config,
+        ', whose detections are no rows of labels to fit a link to. The link of its loss can be set, that of Focal for '
+        'example: --cfg-options model.bbox_head.loss_cls.link=phi',
+    )
     if cfg.get(f'{args.dataloader}_dataloader') is None:
         raise UsageError(f'--dataloader {args.dataloader}: {args.config} has no {args.dataloader}_dataloader')
 

@@ -44,6 +44,7 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 
 def apply_labelling_arguments(cfg: Config, args: argparse.Namespace) -> None:
+    launch.refuse_detector(cfg, args.config, ': pseudo labels are those of images, and have no boxes')
     cfg.resume = False
     label_with_the_test_run(cfg, args.dataloader)
     if args.amp:

@@ -57,6 +57,7 @@ def metric_rows(figures: Sequence[dict[str, float | None]]) -> list[dict[str, st
 def main() -> None:
     args = parse_args()
     cfg: Config = launch.load_config(args, LOSSES_FOLDER, apply_training_arguments)
+    launch.refuse_detector(cfg, args.config, ': pseudo labels are those of images, and have no boxes')
     require_data(cfg, args.config)
     try:
         figures = SelfTraining(cfg, args.threshold, args.rounds, Path(args.config).name, say).run()

@@ -25,18 +25,23 @@ def require_data(cfg: Config, config_file: str) -> None:
     missing = [file for dataset in datasets for file in dataset.missing_files()] + of_others
     if missing:
         listing = '\n'.join(f'  {file}' for file in dict.fromkeys(missing))
-        if of_others or any(dataset.missing_files() for dataset in datasets if not isinstance(dataset, LabelWrapper)):
-            advice = (
-                'Without any download, this trains on data that it makes itself:\n'
-                f'  python tools/train.py {digits_sibling(Path(config_file))}'
-            )
-        else:
-            advice = 'tools/make_labels.py writes labels that a config draws, tools/pseudo_label.py corrected ones.'
+        only_labels = not of_others and all(
+            isinstance(dataset, LabelWrapper) for dataset in datasets if dataset.missing_files()
+        )
         raise MissingDataError(
             f'The data of {config_file} is not complete. These files and folders must be there and are not:\n'
-            f'{listing}\n{advice}',
+            f'{listing}{_advice(Path(config_file), only_labels)}',
             missing,
         )
+
+
+def _advice(config_file: Path, only_labels: bool) -> str:
+    if only_labels:
+        return '\ntools/make_labels.py writes labels that a config draws, tools/pseudo_label.py corrected ones.'
+    sibling = digits_sibling(config_file)
+    if sibling is None:
+        return ''
+    return f'\nWithout any download, this trains on data that it makes itself:\n  python tools/train.py {sibling}'
 
 
 def unloaded_datasets(cfg: Config) -> Iterator[tuple[dict, BaseDataset]]:
@@ -93,10 +98,11 @@ def _dicts_with_type(node) -> Iterator[dict]:
         yield from _dicts_with_type(child)
 
 
-def digits_sibling(config_file: Path) -> Path:
+def digits_sibling(config_file: Path) -> Path | None:
     """The config of the same method on DigitScenes: ``spa_lpr_coco.py`` has ``spa_lpr_digits.py``.
 
-    Of a detector without one for its loss, it is that of another loss.
+    Of a detector without one for its loss, it is that of another loss; of a method without any, that of SPA + LPR; of
+    a config elsewhere, None.
     """
     stem = config_file.stem
     while stem:
@@ -105,4 +111,5 @@ def digits_sibling(config_file: Path) -> Path:
         if found := next((sibling for sibling in siblings if sibling.is_file()), None):
             return found
         stem = re.sub(r'_?[^_]*$', '', stem)
-    return config_file.with_name('spa_lpr_digits.py')
+    default = config_file.with_name('spa_lpr_digits.py')
+    return default if default.is_file() else None

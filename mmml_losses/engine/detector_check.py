@@ -168,6 +168,12 @@ def _check_match(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
             "model.train_cfg.assigner.match_costs must have 'FocalLossCost' for a loss of classes by themselves, got "
             "'ClassificationCost', which takes a softmax"
         )
+    linked = isinstance(loss.link, SigmoidLink) or getattr(head, 'matches_through_link', False)
+    if costs and getattr(head, 'scores_through_link', False) and not linked:
+        raise ValueError(
+            f'{type(head).__name__} must have LinkedQueries instead of LinkedScores among its bases for '
+            f'{_with_link(loss)}: it matches queries by the sigmoid of their logits'
+        )
 
 
 def _check_assigners(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:

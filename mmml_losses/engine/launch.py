@@ -20,7 +20,7 @@ from ..compat import CheckpointError, check_checkpoint
 from ..datasets import AnnotationError, MissingDataError
 from ..evaluation import RetrievalInterrupted
 from ..losses.provenance import warn_of_other_loss
-from ..registry import UnknownNameError, require_mmdet
+from ..registry import SCOPE, UnknownNameError, require_mmdet
 from .data_check import DATALOADERS
 from .errors import UsageError
 from .loss_swap import check_loss, find_loss, is_detector, swap_loss
@@ -121,6 +121,25 @@ def _require_mmdet(file: str) -> None:
         raise UsageError(str(error)) from None
 
 
+def refuse_detector(cfg: Config, config_file: str, reason: str) -> None:
+    """Stop a tool that is for classifiers alone.
+
+    Args:
+        cfg: The config.
+        config_file: Where it is from.
+        reason: Why, to follow upon "a detector".
+    """
+    if is_detector(cfg):
+        raise UsageError(f'{config_file} must be the config of a classifier, got a detector{reason}')
+
+
+def add_hook(cfg: Config, name: str) -> None:
+    """Add a hook of this package to those of a config, unless it is among them."""
+    hooks = list(cfg.get('custom_hooks') or [])
+    if not any(str(hook.get('type')).rpartition('.')[2] == name for hook in hooks):
+        cfg.custom_hooks = [*hooks, dict(type=f'{SCOPE}.{name}')]
+
+
 def load_config(
     args: argparse.Namespace, losses_folder: Path, apply_arguments: Callable[[Config, argparse.Namespace], None]
 ) -> Config:
@@ -139,6 +158,8 @@ def load_config(
     elif cfg.get('work_dir') is None:
         cfg.work_dir = str(Path('work_dirs', Path(args.config).stem))
     check_loss(cfg)
+    if is_detector(cfg):  # of which a config need not have more than the loss of this package
+        add_hook(cfg, 'DetectorCheckHook')
     for name in DATALOADERS:
         if cfg.get(name) is not None:
             # Detectors take images of several sizes in one batch.

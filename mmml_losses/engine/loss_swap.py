@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mmengine.config import Config, ConfigDict
 from mmengine.logging import print_log
+from mmengine.registry import MODELS as MMENGINE_MODELS
 
 from ..losses import MultiLabelLoss
 from ..losses.provenance import LOSS_PATHS
@@ -37,6 +38,7 @@ def find_loss(name_or_file: str, losses_folder: Path, for_detector: bool = False
         raise UsageError(f'--loss: the file {name_or_file} does not exist')
     name = name_or_file.removeprefix(f'{SCOPE}.')
     if '.' in name:
+        _require_registered(name)
         return dict(type=name)
     short_names = sorted(file.stem for file in losses_folder.glob('*.py'))
     try:
@@ -48,6 +50,14 @@ def find_loss(name_or_file: str, losses_folder: Path, for_detector: bool = False
     if not issubclass(kind, MultiLabelLoss):
         raise UsageError(f'--loss: {name} is not a loss (short names: {", ".join(short_names)})')
     return dict(type=f'{SCOPE}.{name}')
+
+
+def _require_registered(name: str) -> None:
+    scope = name.split('.')[0]
+    with MMENGINE_MODELS.switch_scope_and_registry(scope) as registry:
+        found = registry.get(name)
+    if found is None:
+        raise UsageError(f"--loss: '{name}' is not a loss: {scope} has none of that name, or is not installed")
 
 
 def _names_near(name: str, short_names: list[str]) -> list[str]:

@@ -152,9 +152,7 @@ def repeatable(cfg: Config) -> Config:
     cfg = deepcopy(cfg)
     cfg.resume = False
     cfg.train_dataloader.persistent_workers = False
-    hooks = list(cfg.get('custom_hooks') or [])
-    if not any(str(hook.get('type')).rpartition('.')[2] == 'EpochSeedHook' for hook in hooks):
-        cfg.custom_hooks = [*hooks, dict(type=f'{SCOPE}.EpochSeedHook')]
+    launch.add_hook(cfg, 'EpochSeedHook')
     return cfg
 
 

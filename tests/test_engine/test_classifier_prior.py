@@ -83,19 +83,42 @@ def test_a_trained_classifier_is_left_alone(change):
 
 @pytest.mark.needs_mmdet
 @pytest.mark.parametrize('name', RECIPES)
-def test_every_head_starts_at_what_mmdet_means(name):
-    """Where MMDetection starts at 0.01, so does SPA; R-CNN and DETR have no such start."""
-    detector = build_detector(detector_config(name, dict(type='mmml_losses.SPALoss', use_sigmoid=True)))
+@pytest.mark.parametrize(('loss', 'bias'), [('SPALoss', SPA_BIAS), ('BCELoss', sigmoid_bias())])
+def test_every_head_starts_at_a_hundredth(name, loss, bias):
+    """But for that of DETR, to which MMDetection gives the biases of any layer."""
+    detector = build_detector(detector_config(name, dict(type=f'mmml_losses.{loss}', use_sigmoid=True)))
     detector.init_weights()
-    layers = [layer for head in heads_of(detector) for layer in logits_of(head)]
-    before = [layer.bias.detach().clone() for layer in layers]
+    before = {name: weight.detach().clone() for name, weight in detector.named_parameters()}
     started = start_classifiers(detector)
-    for layer, bias in zip(layers, before, strict=True):
-        expected = torch.full_like(bias, SPA_BIAS) if torch.allclose(bias, torch.tensor(sigmoid_bias())) else bias
-        torch.testing.assert_close(layer.bias.detach(), expected, atol=1e-4, rtol=0)
+    layers = [layer for head in heads_of(detector) for layer in logits_of(head)]
     assert layers
-    assert bool(started) == (name not in ('detr', 'faster_rcnn', 'cascade_rcnn'))
+    for layer in layers if name != 'detr' else []:
+        torch.testing.assert_close(layer.bias.detach(), torch.full_like(layer.bias, bias), atol=1e-4, rtol=0)
+    changed = {name for name, weight in detector.named_parameters() if not torch.equal(weight, before[name])}
+    assert changed == {f'{layer}.bias' for layer in started}
+    starts_elsewhere = name in ('faster_rcnn', 'cascade_rcnn') or loss == 'SPALoss'
+    assert bool(started) == (starts_elsewhere and name != 'detr')
     assert all(weight.isfinite().all() for weight in detector.parameters())
+
+
+@pytest.mark.needs_mmdet
+def test_layers_before_the_classifier_of_a_roi_head_keep_their_biases():
+    """Of as many channels as there are classes, and of 0 at the start."""
+    cfg = detector_config('faster_rcnn', dict(type='mmml_losses.BCELoss'))
+    cfg.roi_head.bbox_head.update(type='ConvFCBBoxHead', num_cls_fcs=1, num_reg_fcs=1, fc_out_channels=3, num_classes=3)
+    detector = build_detector(cfg)
+    detector.init_weights()
+    assert list(start_classifiers(detector)) == ['roi_head.bbox_head.fc_cls']
+    assert not detector.roi_head.bbox_head.cls_fcs[0].bias.any()
+
+
+@pytest.mark.needs_mmdet
+def test_detr_starts_there_with_the_setting_of_the_documentation():
+    cfg = detector_config('detr', dict(type='mmml_losses.SPALoss'))
+    cfg.bbox_head.init_cfg = dict(type='Normal', std=0.01, bias_prob=0.01, override=dict(name='fc_cls'))
+    detector = build_detector(cfg)
+    detector.init_weights()
+    assert start_classifiers(detector) == {'bbox_head.fc_cls': pytest.approx(SPA_BIAS, abs=1e-4)}
 
 
 class Detector(BaseModel):

@@ -6,6 +6,7 @@ from mmengine.config import Config
 from mmml_losses.datasets import MissingDataError
 from mmml_losses.engine.data_check import require_data
 from mmml_losses.engine.errors import UsageError
+from tests.conftest import ROOT
 
 
 def relabelled(labels, dataset):
@@ -40,8 +41,8 @@ def test_a_missing_label_file_is_named_with_what_makes_one(tmp_path, complete):
 
 def test_data_inside_is_named_as_well(tmp_path):
     cfg = Config(dict(train_dataloader=dict(dataset=relabelled(tmp_path / 'labels.json', coco(tmp_path / 'coco')))))
-    with pytest.raises(MissingDataError, match='Without any download') as caught:
-        require_data(cfg, 'x.py')
+    with pytest.raises(MissingDataError, match=r'Without any download.*\n.*configs/spa_lpr_digits\.py') as caught:
+        require_data(cfg, str(ROOT / 'configs' / 'x.py'))
     assert len(caught.value.missing) == 3
 
 
@@ -70,6 +71,8 @@ def test_annotations_of_mmdetection_are_missed_with_a_detector_that_needs_none(t
     with pytest.raises(MissingDataError, match=r'python tools/train\.py .*/retinanet_asl_digits\.py') as caught:
         require_data(cfg, str(tmp_path / 'retinanet_two_way_coco.py'))
     assert caught.value.missing == [str(tmp_path / 'a.json'), f'{tmp_path}/train/']
+    with pytest.raises(MissingDataError, match=r'must be there and are not:\n  .*a\.json\n  .*train/$'):
+        require_data(cfg, 'elsewhere/mine.py')
     (tmp_path / 'a.json').touch()
     (tmp_path / 'train').mkdir()
     require_data(cfg, 'x.py')

@@ -134,6 +134,23 @@ def test_queries_must_not_be_matched_by_a_softmax():
 
 
 @needs_mmdet
+def test_queries_must_be_matched_through_the_link():
+    from mmdet.models import DeformableDETRHead
+
+    from mmml_losses.models.detection import LinkedQueries, LinkedScores
+
+    detector = build_detector(detector_config('deformable_detr', SPA))
+    detector.bbox_head.__class__ = type('MyHead', (LinkedScores, DeformableDETRHead), {})
+    with pytest.raises(ValueError, match=r'^MyHead must have LinkedQueries instead of LinkedScores .* for SPALoss '):
+        check_detector(detector)
+    detector.bbox_head.__class__ = type('MyHead', (LinkedQueries, DeformableDETRHead), {})
+    check_detector(detector)
+    detector.bbox_head.__class__ = type('MyHead', (LinkedScores, DeformableDETRHead), {})
+    set_loss(detector, dict(type='BCELoss'))
+    check_detector(detector)
+
+
+@needs_mmdet
 def test_a_roi_head_of_fixed_width_is_refused():
     cfg = detector_config('faster_rcnn', SPA)
     cfg.roi_head.bbox_head.update(type='DoubleConvFCBBoxHead', num_convs=1, num_fcs=1, conv_out_channels=16)

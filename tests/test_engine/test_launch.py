@@ -214,6 +214,14 @@ def test_configs_of_pure_python_have_classes_for_types():
     assert cfg.model.bbox_head.loss_cls == dict(type=HillLoss, use_sigmoid=True, loss_weight=0.5)
 
 
+@pytest.mark.parametrize('name', ['mmpretrain.AsymmetricLos', 'nowhere.FocalLoss'])
+def test_a_misspelt_loss_of_another_project_is_one_sentence(name, tmp_path):
+    expected = f"--loss: '{name}' is not a loss: {name.split('.')[0]} has none of that name, or is not installed"
+    with pytest.raises(UsageError, match=expected):
+        find_loss(name, tmp_path)
+    assert find_loss('mmpretrain.AsymmetricLoss', tmp_path) == dict(type='mmpretrain.AsymmetricLoss')
+
+
 def test_detectors_are_known_also_inside_test_time_augmentation():
     detector = dict(bbox_head=dict(loss_cls=OLD))
     assert is_detector(Config(dict(model=dict(type='DetTTAModel', module=detector))))

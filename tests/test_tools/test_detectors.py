@@ -78,12 +78,26 @@ def test_matched_detections_and_metrics_are_saved_and_drawn(trained, options, tm
     assert metrics['details']['detection/DetectionCalibrationError']['num_images'] == 4
 
 
+def test_a_config_with_nothing_but_the_loss_is_checked(options, tmp_path):
+    config = tmp_path / 'bare.py'
+    config.write_text(
+        f"_base_ = '{CONFIG}'\ncustom_hooks = []\n"
+        "model = dict(bbox_head=dict(loss_cls=dict(_delete_=True, type='mmml_losses.SPALoss')))\n"
+    )
+    with pytest.raises(ValueError, match=r'bbox_head\.loss_cls must have use_sigmoid=True'):
+        call('train.py', config, '--work-dir', tmp_path, *options)
+
+
 def test_what_detectors_cannot_do_is_one_sentence_each(trained, options, tmp_path):
     checkpoint = trained / 'epoch_2.pth'
     with pytest.raises(
         UsageError, match=r'retinanet_hill_digits\.py must be the config of a classifier, got a detector'
     ):
         call('calibrate.py', CONFIG, checkpoint, '--work-dir', tmp_path, *options)
+    labelling = ('pseudo_label.py', CONFIG, checkpoint, '--out', tmp_path / 'labels.json')
+    for arguments in (labelling, ('self_train.py', CONFIG)):
+        with pytest.raises(UsageError, match='got a detector: pseudo labels are those of images, and have no boxes'):
+            call(*arguments, '--work-dir', tmp_path, *options)
     test = ('test.py', CONFIG, checkpoint, '--work-dir', tmp_path)
     with pytest.raises(UsageError, match='--tta of a detector needs a tta_model and a tta_pipeline'):
         call(*test, '--tta', *options)

@@ -31,12 +31,6 @@ model = dict(
             reg_class_agnostic=True,
             loss_cls=dict(use_sigmoid=True),
             loss_bbox=dict(type='L1Loss'),
-            # As in faster_rcnn_coco.py.
-            init_cfg=[
-                dict(type='Normal', std=0.01, bias_prob=0.01, override=dict(name='fc_cls')),
-                dict(type='Normal', std=0.001, override=dict(name='fc_reg')),
-                dict(type='Xavier', distribution='uniform', override=dict(name='shared_fcs')),
-            ],
         ),
     ),
     train_cfg=dict(

@@ -6,6 +6,6 @@ custom_hooks = [
     dict(type='mmml_losses.LabelSummaryHook'),
     # Stops before a training whose head and loss do not go together, such as a dense head without use_sigmoid=True.
     dict(type='mmml_losses.DetectorCheckHook'),
-    # Lets a new classifier start at the probability that MMDetection means, through the link of its loss (SPA).
+    # Lets a new classifier start at a probability of 0.01 through the link of its loss, also that of a RoI head.
     dict(type='mmml_losses.ClassifierPriorHook'),
 ]

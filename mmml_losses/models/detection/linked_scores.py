@@ -43,5 +43,7 @@ class LinkedScores:
 class LinkedQueries(LinkedScores):
     """:class:`LinkedScores` for the DETR family, where the match of queries and objects costs by probability, too."""
 
+    matches_through_link = True
+
     def _get_targets_single(self, cls_score: Tensor, *args, **kwargs) -> tuple:
         return super()._get_targets_single(self.log_odds(cls_score), *args, **kwargs)
