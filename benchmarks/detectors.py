@@ -1,6 +1,6 @@
 """Losses in a detector on digit scenes: box mAP, calibration of detections and anchors; half of the boxes hidden.
 
-    python benchmarks/detectors.py                          # everything, 80 minutes of one core
+    python benchmarks/detectors.py                          # everything, 130 minutes of one core
     python benchmarks/detectors.py --settings half --losses Focal SPLC
     python benchmarks/detectors.py --report                 # the tables of what is done
 
