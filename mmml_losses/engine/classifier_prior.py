@@ -16,7 +16,7 @@ from ..losses.links import ScaledLink
 from ..registry import HOOKS
 from .kinds import is_a
 
-# Dense heads of MMDetection make all biases of a new classifier the log-odds of this probability: objects are rare.
+# Most dense heads of MMDetection make all biases of a new classifier the log-odds of this: objects are rare.
 PRIOR = 0.01
 SIGMOID_BIAS = math.log(PRIOR / (1 - PRIOR))
 
@@ -25,10 +25,11 @@ SIGMOID_BIAS = math.log(PRIOR / (1 - PRIOR))
 class ClassifierPriorHook(Hook):
     """Lets the new classifier of a detector start with a probability of 0.01 for every class.
 
-    MMDetection gives dense heads biases that the sigmoid reads so. By the link of SPA they would be 3e-8, a long way to
-    go before the first object is found. RoI heads start with biases of 0, because MMDetection means them for a softmax:
-    most sigmoids would read them as 0.5, and the negatives would outweigh all else. Either become the logits that the
-    link of the loss reads as 0.01. Classifiers that have been trained are left alone.
+    MMDetection gives most dense heads biases that the sigmoid reads so. By the link of SPA they would be 3e-8, a long
+    way to go before the first object is found. RoI heads start with biases of 0, because MMDetection means them for a
+    softmax: a sigmoid reads them as 0.5, and the negatives would outweigh all else. Either become the logits that the
+    link of the loss reads as 0.01. Classifiers that have been trained are left alone, and so are those that MMDetection
+    starts in another way (DETR, RPN).
     """
 
     def before_train(self, runner: Runner) -> None:

@@ -9,7 +9,6 @@ from torch import nn
 
 from ..datasets import LabelWrapper
 from ..datasets.labels.nesting import parts_of
-from ..datasets.labels.sample_labels import POSITIVE, UNKNOWN
 from .kinds import is_a
 
 
@@ -23,32 +22,38 @@ def check_ignored_boxes(model: nn.Module, dataset: BaseDataset) -> None:
         model: Any model. Only detectors are looked at.
         dataset: What it is trained on.
     """
-    wrappers = [wrapper for wrapper in _label_wrappers(dataset) if wrapper.has_unknown()]
+    makers = [wrapper for wrapper in _label_wrappers(dataset) if wrapper.has_unknown()]
     assigning = list(_assigning_parts(model))
-    if not wrappers or not assigning:
+    if not makers or not assigning:
         return
+    # Only now: all boxes are read for it.
+    counts = [_count_images(wrapper) for wrapper in _outermost_wrappers(dataset)]
+    with_unknown, without_known = (sum(count) for count in zip(*counts, strict=True))
     blind = sorted({type(part).__name__ for part in assigning if not _sees_ignored(part)})
-    if blind:
+    kind = type(makers[-1]).__name__
+    if with_unknown and blind:
         raise ValueError(
-            f'{type(wrappers[-1]).__name__} makes boxes unknown, and {" and ".join(blind)} would take them for '
-            'background: set ignore_iof_thr=0.5 for MaxIoUAssigner and ATSSAssigner in model.train_cfg, or hide boxes '
-            "with MissingBoxes(hidden='negative')"
+            f'{kind} makes boxes unknown, and {" and ".join(blind)} would take them for background: set '
+            'ignore_iof_thr=0.5 for MaxIoUAssigner and ATSSAssigner in model.train_cfg, or hide boxes with '
+            "MissingBoxes(hidden='negative')"
         )
-    for wrapper in _outermost_wrappers(dataset):  # which says what becomes of what the others made unknown
-        _check_known_boxes(wrapper)
+    if without_known:
+        raise ValueError(
+            f'{kind} must leave a known box in each image with unknown ones, but there is none in {without_known} of '
+            f'{with_unknown} such images, where MMDetection takes the unknown for background: MissingBoxes and '
+            'MissingLabels leave one with keep_one=True'
+        )
 
 
-def _check_known_boxes(wrapper: LabelWrapper) -> None:
-    """Refuse images of which boxes are unknown, and none is known."""
-    observed, true = wrapper.observed_labels(), wrapper.true_labels()
-    loses = ((observed == UNKNOWN) & (true == POSITIVE)).any(axis=1)
-    count = int((loses & ~(observed == POSITIVE).any(axis=1)).sum())
-    if count:
-        raise ValueError(
-            f'{type(wrapper).__name__} must leave each image a known box, but of {count} of {len(observed)} images all '
-            'are unknown, and MMDetection takes them for background there: MissingBoxes and MissingLabels keep a box '
-            'with keep_one=True'
-        )
+def _count_images(dataset: BaseDataset) -> tuple[int, int]:
+    """How many images have boxes that label wrappers made unknown, and how many of these have no other box."""
+    with_unknown = without_known = 0
+    for number in range(len(dataset)):
+        boxes = dataset.get_data_info(number).get('instances', ())
+        if any(box.get('is_unknown') for box in boxes):
+            with_unknown += 1
+            without_known += all(box.get('ignore_flag', 0) for box in boxes)
+    return with_unknown, without_known
 
 
 def _label_wrappers(dataset: BaseDataset) -> Iterator[LabelWrapper]:

@@ -23,6 +23,7 @@ from ..losses.provenance import warn_of_other_loss
 from ..registry import SCOPE, UnknownNameError, require_mmdet
 from .data_check import DATALOADERS
 from .errors import UsageError
+from .kinds import type_name
 from .loss_swap import check_loss, find_loss, is_detector, swap_loss
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -136,7 +137,7 @@ def refuse_detector(cfg: Config, config_file: str, reason: str) -> None:
 def add_hook(cfg: Config, name: str) -> None:
     """Add a hook of this package to those of a config, unless it is among them."""
     hooks = list(cfg.get('custom_hooks') or [])
-    if not any(str(hook.get('type')).rpartition('.')[2] == name for hook in hooks):
+    if not any(type_name(hook).rpartition('.')[2] == name for hook in hooks):
         cfg.custom_hooks = [*hooks, dict(type=f'{SCOPE}.{name}')]
 
 

@@ -15,6 +15,7 @@ from ..losses import MultiLabelLoss
 from ..losses.provenance import LOSS_PATHS
 from ..registry import LOSSES, SCOPE, UnknownNameError
 from .errors import UsageError
+from .kinds import type_name
 
 MMDET_FOCAL_ALPHA = 0.25  # where a config does not set it
 
@@ -38,8 +39,8 @@ def find_loss(name_or_file: str, losses_folder: Path, for_detector: bool = False
         raise UsageError(f'--loss: the file {name_or_file} does not exist')
     name = name_or_file.removeprefix(f'{SCOPE}.')
     if '.' in name:
-        _require_registered(name)
-        return dict(type=name)
+        _require_registered(name_or_file)
+        return dict(type=name_or_file)
     short_names = sorted(file.stem for file in losses_folder.glob('*.py'))
     try:
         kind = LOSSES.get(name)
@@ -53,11 +54,13 @@ def find_loss(name_or_file: str, losses_folder: Path, for_detector: bool = False
 
 
 def _require_registered(name: str) -> None:
-    scope = name.split('.')[0]
-    with MMENGINE_MODELS.switch_scope_and_registry(scope) as registry:
-        found = registry.get(name)
+    scope, *others = name.split('.')
+    found = None
+    if all(part.isidentifier() for part in (scope, *others)):
+        with MMENGINE_MODELS.switch_scope_and_registry(scope) as registry:
+            found = registry.get(name)
     if found is None:
-        raise UsageError(f"--loss: '{name}' is not a loss: {scope} has none of that name, or is not installed")
+        raise UsageError(f"--loss: '{name}' is not a loss: {scope!r} has none of that name, or is not installed")
 
 
 def _names_near(name: str, short_names: list[str]) -> list[str]:
@@ -128,7 +131,7 @@ def _kept_weight(old: dict, loss: dict) -> dict:
 
 
 def _alpha_of(loss: dict) -> float:
-    if _full_name(loss).split('.')[-1] != 'FocalLoss':
+    if type_name(loss).split('.')[-1] != 'FocalLoss':
         return 1.0
     alpha = loss.get('alpha', None if _is_ours(loss) else MMDET_FOCAL_ALPHA)
     return 1.0 if alpha is None else alpha
@@ -179,13 +182,7 @@ def holders_of(cfg: Config, path: list[str]) -> list[dict]:
 
 
 def _is_ours(loss: dict) -> bool:
-    return _full_name(loss).startswith(f'{SCOPE}.')
-
-
-def _full_name(loss: dict) -> str:
-    """The type of a loss as configs of text write it; those of pure Python have the class itself."""
-    kind = loss.get('type')
-    return f'{kind.__module__}.{kind.__qualname__}' if isinstance(kind, type) else str(kind)
+    return type_name(loss).startswith(f'{SCOPE}.')
 
 
 def _reduction_of(loss: dict | None) -> str | None:

@@ -5,6 +5,7 @@ import copy
 import functools
 import http.server
 import logging
+import re
 import threading
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from mmml_losses.compat import CheckpointError
 from mmml_losses.datasets import MissingDataError
 from mmml_losses.engine import launch, loss_swap
 from mmml_losses.engine.data_check import require_data
+from mmml_losses.engine.detector_check import DetectorCheckHook
 from mmml_losses.engine.errors import UsageError
 from mmml_losses.engine.loss_swap import check_loss, find_loss, is_detector, replace_loss, swap_loss
 from mmml_losses.losses import HillLoss
@@ -214,12 +216,25 @@ def test_configs_of_pure_python_have_classes_for_types():
     assert cfg.model.bbox_head.loss_cls == dict(type=HillLoss, use_sigmoid=True, loss_weight=0.5)
 
 
-@pytest.mark.parametrize('name', ['mmpretrain.AsymmetricLos', 'nowhere.FocalLoss'])
+@pytest.mark.parametrize('name', ['mmpretrain.AsymmetricLos', 'nowhere.FocalLoss', './my_loss'])
 def test_a_misspelt_loss_of_another_project_is_one_sentence(name, tmp_path):
-    expected = f"--loss: '{name}' is not a loss: {name.split('.')[0]} has none of that name, or is not installed"
-    with pytest.raises(UsageError, match=expected):
+    expected = f"--loss: '{name}' is not a loss: '{name.split('.')[0]}' has none of that name, or is not installed"
+    with pytest.raises(UsageError, match=re.escape(expected)):
         find_loss(name, tmp_path)
-    assert find_loss('mmpretrain.AsymmetricLoss', tmp_path) == dict(type='mmpretrain.AsymmetricLoss')
+
+
+@pytest.mark.parametrize('name', ['mmpretrain.AsymmetricLoss', 'mmml_losses.losses.SPALoss'])
+def test_losses_may_be_named_with_their_project_or_module(name, tmp_path):
+    assert find_loss(name, tmp_path) == dict(type=name)
+
+
+def test_a_hook_is_added_once():
+    cfg = Config(dict(custom_hooks=[dict(type=DetectorCheckHook)]))
+    launch.add_hook(cfg, 'DetectorCheckHook')
+    assert len(cfg.custom_hooks) == 1
+    for _ in range(2):
+        launch.add_hook(cfg, 'EpochSeedHook')
+    assert [hook['type'] for hook in cfg.custom_hooks] == [DetectorCheckHook, 'mmml_losses.EpochSeedHook']
 
 
 def test_detectors_are_known_also_inside_test_time_augmentation():

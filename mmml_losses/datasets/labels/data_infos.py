@@ -56,6 +56,11 @@ def has_boxes_only(info: dict) -> bool:
     return 'instances' in info and 'gt_label' not in info and 'gt_score' not in info
 
 
+def as_unknown(instance: dict) -> dict:
+    """A box that is to be ignored, and says that the annotation did not want it so, as it does of a crowd."""
+    return instance if instance.get('ignore_flag', 0) else instance | dict(ignore_flag=1, is_unknown=True)
+
+
 def write_labels(info: dict, row: np.ndarray, with_score: bool) -> None:
     """Give a data info other labels, wherever it has labels.
 
@@ -77,7 +82,7 @@ def write_labels(info: dict, row: np.ndarray, with_score: bool) -> None:
     if 'instances' in info:
         gone = (row == NEGATIVE) & (info['true_label'] == POSITIVE)
         info['instances'] = [
-            instance | dict(ignore_flag=1) if row[instance['bbox_label']] == UNKNOWN else instance
+            as_unknown(instance) if row[instance['bbox_label']] == UNKNOWN else instance
             for instance in info['instances']
             if not gone[instance['bbox_label']]
         ]

@@ -10,7 +10,7 @@ from mmengine.dataset import BaseDataset, force_full_init
 
 from ...registry import DATASETS
 from ..errors import AnnotationError
-from ..labels.data_infos import box_area, class_areas
+from ..labels.data_infos import as_unknown, box_area, class_areas
 from ..labels.leaf_labels import area_array
 from ..labels.sample_labels import POSITIVE, SampleLabels
 from .hiding import HIDDEN_VALUES
@@ -134,7 +134,7 @@ class MissingBoxes(MissingLabels):
         is_hidden = self._fates[self._starts[position] : self._starts[position + 1]] == HIDDEN
         pairs = zip(instances, is_hidden.tolist(), strict=True)
         if self.hidden == 'unknown':
-            info['instances'] = [box | dict(ignore_flag=1) if hidden else box for box, hidden in pairs]
+            info['instances'] = [as_unknown(box) if hidden else box for box, hidden in pairs]
         else:
             info['instances'] = [box for box, hidden in pairs if not hidden]
 
