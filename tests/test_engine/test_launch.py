@@ -266,7 +266,7 @@ def test_a_model_without_a_classification_loss_is_refused():
 @pytest.mark.parametrize(
     ('base', 'absent', 'message'),
     [
-        ('', 'mmdet', r'detector\.py needs MMDetection, which is not installed: .*pip install .*mmcv.*mmdet'),
+        ('', 'mmdet', r'detector\.py needs MMDetection, which is not installed: .*pip install .*mmdet'),
         ("_base_ = 'mmdet::a.py'\n", 'mmdet', r'detector\.py needs MMDetection, which is not installed'),
         ('', 'mmcv._ext', r'detector\.py needs mmcv with its compiled operators, .*pip install'),
     ],
