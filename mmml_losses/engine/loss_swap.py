@@ -54,9 +54,9 @@ def find_loss(name_or_file: str, losses_folder: Path, for_detector: bool = False
 
 
 def _require_registered(name: str) -> None:
-    scope, *others = name.split('.')
-    found = None
-    if all(part.isidentifier() for part in (scope, *others)):
+    parts = name.split('.')
+    scope, found = parts[0], None
+    if all(part.isidentifier() for part in parts):
         with MMENGINE_MODELS.switch_scope_and_registry(scope) as registry:
             found = registry.get(name)
     if found is None:

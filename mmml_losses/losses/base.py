@@ -151,7 +151,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
         target = one_hot_targets(target, logits)
         if self.check_inputs and not torch.compiler.is_compiling():
             check_logits(logits)
-            if not are_indices:
+            if not are_indices:  # of which only valid labels were made
                 check_targets(target, self.soft_targets, type(self).__name__)
         if weight is not None:
             weight = weight_matrix(weight, target)

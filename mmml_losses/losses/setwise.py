@@ -137,7 +137,7 @@ def draw_rows(logits: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Te
         rows = rows[torch.randperm(len(rows), device=rows.device)]
         weight = weight[rows]
         weight = None if (weight == 1).all() else weight
-    # A fraction of the time of brackets, forward and back.
+    # Faster than brackets, forward and back.
     return logits.index_select(0, rows), target.index_select(0, rows), weight
 
 

@@ -57,7 +57,7 @@ def has_boxes_only(info: dict) -> bool:
 
 
 def as_unknown(instance: dict) -> dict:
-    """A box that is to be ignored, and says that the annotation did not want it so, as it does of a crowd."""
+    """The box, to be ignored because it is unknown; one that the annotation itself ignores, a crowd, stays as it is."""
     return instance if instance.get('ignore_flag', 0) else instance | dict(ignore_flag=1, is_unknown=True)
 
 
