@@ -69,5 +69,6 @@ def test_epochs_draw_different_augmentations(cfg, tmp_path):
 def test_persistent_workers_are_mentioned(cfg, capsys):
     cfg.train_dataloader.update(num_workers=1, persistent_workers=True)
     cfg.train_cfg.max_epochs = 2
+    cfg.experiment_name = 'persistent_workers'  # or the logger is that of a Runner of the same second, with its output
     Runner.from_cfg(cfg).train()
     assert 'a resumed training will not repeat an unbroken one exactly' in capsys.readouterr().out
