@@ -18,8 +18,8 @@ from torch.nn.functional import pad
 from benchmarks.experiment_figures import Order
 from benchmarks.linear_training import rate_at
 from mmml_losses.datasets import DigitScenes, LongTailed, MissingLabels, SinglePositive, read_label_changes
-from mmml_losses.evaluation.files import replacing
 from mmml_losses.losses import BCELoss, ConsistencyRegularizer, MultiLabelLoss
+from mmml_losses.utils.files import replacing
 
 CONFIG = Path(__file__).resolve().parents[1] / 'configs' / 'bce_digits.py'
 PADDING = 3

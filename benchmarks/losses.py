@@ -35,7 +35,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.tables import parse, print_table
-from mmml_losses import compat
+from mmml_losses.hosts import versions as compat
 from mmml_losses.losses import MultiLabelLoss
 from mmml_losses.registry import LOSSES
 

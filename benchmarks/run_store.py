@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from mmml_losses.evaluation.files import replacing
+from mmml_losses.utils.files import replacing
 
 
 class RunStore:

@@ -6,8 +6,8 @@ from .version import __version__
 
 # ``functional`` and the array half of ``evaluation`` need torch and numpy alone; everything else needs MMEngine.
 if find_spec('mmengine') is not None:
-    from . import compat
     from . import registry as registry
+    from .hosts import versions as compat
 
     compat.apply()
 

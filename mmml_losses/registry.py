@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 from mmengine import registry as mmengine_registry
 
-from .compat import how_to_install_mmdet
+from .hosts.versions import how_to_install_mmdet
 
 SCOPE = 'mmml_losses'
 

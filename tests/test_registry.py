@@ -7,7 +7,7 @@ import pytest
 from mmengine.registry import MODELS as MMENGINE_MODELS
 from mmengine.registry import DefaultScope
 
-from mmml_losses.compat import how_to_install_mmdet
+from mmml_losses.hosts.versions import how_to_install_mmdet
 from mmml_losses.losses import SPALoss
 from mmml_losses.registry import DATASETS, DETECTION_HEADS, HOOKS, LOSSES, METRICS, MODELS
 

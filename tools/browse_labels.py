@@ -12,15 +12,16 @@ from pathlib import Path
 
 from mmengine.config import Config, DictAction
 
+from mmml_losses.cli import launch
+from mmml_losses.cli import runs as command_line
+from mmml_losses.cli.tables import print_table
 from mmml_losses.datasets import read_label_changes
 from mmml_losses.datasets.labels.label_file import checked_json_path
-from mmml_losses.engine import command_line, launch
 from mmml_losses.engine.config_dataset import load_dataset
-from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.tables import print_table
 from mmml_losses.evaluation import LabelSummary, describe_labels, summarize_labels
-from mmml_losses.evaluation.class_groups import HEAD_FROM, MEDIUM_FROM
-from mmml_losses.evaluation.files import replacing
+from mmml_losses.utils.errors import UsageError
+from mmml_losses.utils.files import replacing
+from mmml_losses.utils.frequencies import HEAD_FROM, MEDIUM_FROM
 from mmml_losses.visualization import plot_label_counts
 
 # Images with this many labels or more share a line.

@@ -13,11 +13,11 @@ from mmengine.config import Config
 from mmengine.dist import is_main_process
 from mmengine.model import is_model_wrapper
 
-from mmml_losses.engine import launch
-from mmml_losses.engine.calibration import Calibration, collect_logits, fit_link, write_calibrated
+from mmml_losses.cli import launch
 from mmml_losses.engine.data_check import require_data
-from mmml_losses.engine.errors import UsageError
 from mmml_losses.engine.loss_links import METHODS, find_loss_place
+from mmml_losses.procedures.calibrate import Calibration, collect_logits, fit_link, write_calibrated
+from mmml_losses.utils.errors import UsageError
 
 LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 

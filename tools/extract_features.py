@@ -15,12 +15,12 @@ import numpy as np
 from mmengine.config import DictAction
 from torch import nn
 
-from mmml_losses.engine import launch
-from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.feature_extraction import describe_making, extract_split, fingerprint_of, prepare_split
-from mmml_losses.engine.feature_model import build_feature_model, default_device
-from mmml_losses.engine.feature_parts import FeatureParts
-from mmml_losses.evaluation.predictions import checked_npz_path
+from mmml_losses.cli import launch
+from mmml_losses.evaluation.functional.predictions import checked_npz_path
+from mmml_losses.procedures.extract_features import describe_making, extract_split, fingerprint_of, prepare_split
+from mmml_losses.procedures.feature_model import build_feature_model, default_device
+from mmml_losses.procedures.feature_parts import FeatureParts
+from mmml_losses.utils.errors import UsageError
 
 LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 

@@ -10,10 +10,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from mmml_losses.engine import launch
-from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.listing import KINDS, Entry, list_kind
-from mmml_losses.engine.tables import print_table
+from mmml_losses.cli import launch
+from mmml_losses.cli.listing import KINDS, Entry, list_kind
+from mmml_losses.cli.tables import print_table
+from mmml_losses.utils.errors import UsageError
 
 CONFIGS_FOLDER = Path(__file__).resolve().parents[1] / 'configs'
 

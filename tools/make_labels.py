@@ -12,13 +12,13 @@ from pathlib import Path
 
 from mmengine.config import DictAction
 
+from mmml_losses.cli import launch
 from mmml_losses.datasets.labels.label_file import save_label_file
 from mmml_losses.datasets.labels.nesting import count_views
 from mmml_losses.datasets.wrappers.drawn_labels import drawing_part, read_drawn_labels
-from mmml_losses.engine import launch
 from mmml_losses.engine.config_dataset import load_dataset
-from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.label_making import check_output, describe_drawing, describe_use, make_folder
+from mmml_losses.procedures.draw_labels import check_output, describe_drawing, describe_use, make_folder
+from mmml_losses.utils.errors import UsageError
 
 LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 

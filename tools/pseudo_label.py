@@ -11,11 +11,11 @@ from pathlib import Path
 
 from mmengine.config import Config
 
-from mmml_losses.engine import launch
+from mmml_losses.cli import launch
 from mmml_losses.engine.data_check import require_data
-from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.label_making import check_output, make_folder
-from mmml_losses.engine.pseudo_labels import label_with_the_test_run, shows_progress_bar, write_pseudo_labels
+from mmml_losses.procedures.draw_labels import check_output, make_folder
+from mmml_losses.procedures.pseudo_label import label_with_the_test_run, shows_progress_bar, write_pseudo_labels
+from mmml_losses.utils.errors import UsageError
 
 LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mmml_losses.engine import command_line, launch
+from mmml_losses.cli import launch
+from mmml_losses.cli import runs as command_line
 from mmml_losses.visualization import write_report
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from mmengine.config import Config
 from mmengine.dist import is_main_process
 
-from mmml_losses.engine import launch
+from mmml_losses.cli import launch
+from mmml_losses.cli.tables import print_table
+from mmml_losses.cli.training import add_training_arguments, apply_training_arguments
 from mmml_losses.engine.data_check import require_data
-from mmml_losses.engine.self_training import SelfTraining
-from mmml_losses.engine.tables import print_table
-from mmml_losses.engine.training import add_training_arguments, apply_training_arguments
+from mmml_losses.procedures.self_train import SelfTraining
 
 LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 

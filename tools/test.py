@@ -10,12 +10,12 @@ from mmengine.config import Config, ConfigDict
 from mmengine.dist import is_main_process
 from mmengine.evaluator import DumpResults, Evaluator
 
-from mmml_losses.engine import launch
+from mmml_losses.cli import launch
+from mmml_losses.cli.losses import is_detector
+from mmml_losses.cli.metric_files import save_metrics
 from mmml_losses.engine.data_check import require_data
-from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.loss_swap import is_detector
-from mmml_losses.engine.metric_files import save_metrics
 from mmml_losses.evaluation import DetectionCalibrationError, SavePredictions
+from mmml_losses.utils.errors import UsageError
 
 PREDICTION_SUFFIXES = ('.npz', '.pkl', '.pickle')
 METRIC_SUFFIXES = ('.json', '.yaml', '.yml', '.pkl', '.pickle')

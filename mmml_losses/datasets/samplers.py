@@ -12,8 +12,8 @@ from mmengine.dist import get_dist_info, sync_random_seed
 from mmengine.logging import print_log
 from torch.utils.data import Sampler
 
-from ..evaluation.arrays import check_whole_number
 from ..registry import DATA_SAMPLERS
+from ..utils.arrays import check_whole_number
 from .errors import AnnotationError
 from .labels.draws import uniform_draws
 from .labels.reading import read_labels

@@ -1,14 +1,14 @@
 """Hooks, and what the command-line tools share."""
 
-from .classifier_prior import ClassifierPriorHook
-from .detector_check import DetectorCheckHook
-from .epoch_seed import EpochSeedHook
-from .feature_statistics import FeatureStatisticsHook
-from .label_recovery import LabelRecoveryHook
-from .label_summary import LabelSummaryHook
-from .post_hoc_hook import PostHocCalibrationHook
-from .reliability_hook import ReliabilityDiagramHook
-from .training_set import TrainingSetHook
+from .hooks.classifier_prior import ClassifierPriorHook
+from .hooks.detector_check import DetectorCheckHook
+from .hooks.epoch_seed import EpochSeedHook
+from .hooks.feature_statistics import FeatureStatisticsHook
+from .hooks.label_recovery import LabelRecoveryHook
+from .hooks.label_summary import LabelSummaryHook
+from .hooks.post_hoc import PostHocCalibrationHook
+from .hooks.reliability import ReliabilityDiagramHook
+from .hooks.training_set import TrainingSetHook
 
 __all__ = [
     'ClassifierPriorHook',

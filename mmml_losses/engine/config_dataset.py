@@ -10,8 +10,8 @@ from mmengine.registry import DATASETS, DefaultScope
 
 from ..datasets import AnnotationError
 from ..datasets.readers.reader import MultiLabelReader
+from ..utils.errors import UsageError
 from .data_check import DATALOADERS, require_data, unloaded_datasets
-from .errors import UsageError
 
 
 def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:

@@ -13,7 +13,7 @@ from mmengine.registry import DATASETS, DefaultScope
 
 from ..datasets import MissingDataError
 from ..datasets.wrappers.label_wrapper import LabelWrapper
-from .errors import UsageError
+from ..utils.errors import UsageError
 
 DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 

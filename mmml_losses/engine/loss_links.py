@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from ..losses import MultiLabelLoss, SumLoss
 from ..losses.links import Link, PlattLink, ScaledLink, TemperatureLink, VectorLink
 from ..registry import LOSSES, SCOPE
-from .errors import UsageError
-from .loss_swap import LOSS_PATHS
+from ..utils.errors import UsageError
+from .loss_places import LOSS_PATHS
 
 METHODS = {'temperature': TemperatureLink, 'platt': PlattLink, 'vector': VectorLink}
 

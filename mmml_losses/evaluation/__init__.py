@@ -5,8 +5,9 @@ The functions need torch and numpy alone; the registered metrics appear when MME
 
 from importlib.util import find_spec
 
-from .bootstrap import Interval, calibration_intervals
-from .calibration import (
+from ..utils.frequencies import group_classes, load_class_frequencies
+from .functional.bootstrap import Interval, calibration_intervals
+from .functional.calibration import (
     CalibrationErrors,
     ClassCalibrationErrors,
     ClassReliabilityBins,
@@ -16,35 +17,34 @@ from .calibration import (
     class_reliability_bins,
     reliability_bins,
 )
-from .calibration_line import CalibrationLine, calibration_line
-from .class_groups import group_classes, load_class_frequencies
-from .detection import Detections, MatchedDetections, Objects, match_detections, match_images
-from .f1 import BestThreshold, F1Scores, best_threshold, f1_scores
-from .label_statistics import (
+from .functional.calibration_line import CalibrationLine, calibration_line
+from .functional.detection import Detections, MatchedDetections, Objects, match_detections, match_images
+from .functional.f1 import BestThreshold, F1Scores, best_threshold, f1_scores
+from .functional.label_statistics import (
     LabelStatistics,
     LabelSummary,
     describe_labels,
     label_statistics,
     summarize_labels,
 )
-from .post_hoc import log_odds_of, recalibrate
-from .predictions import Predictions, load_predictions, save_predictions
-from .proper_scores import (
+from .functional.post_hoc import log_odds_of, recalibrate
+from .functional.predictions import Predictions, load_predictions, save_predictions
+from .functional.proper_scores import (
     brier_score,
     class_brier_scores,
     class_negative_log_likelihoods,
     negative_log_likelihood,
     negative_log_likelihood_of_log_odds,
 )
-from .ranking import (
+from .functional.ranking import (
     MeanAveragePrecision,
     average_precision,
     mean_average_precision,
     mean_average_precision_of_groups,
     micro_average_precision,
 )
-from .recovery import LabelRecovery, label_recovery
-from .retrieval import (
+from .functional.recovery import LabelRecovery, label_recovery
+from .functional.retrieval import (
     Query,
     RetrievalInterrupted,
     RetrievalMean,

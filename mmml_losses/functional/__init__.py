@@ -1,7 +1,7 @@
 """Plain torch functions on (logits, targets): terms, losses, links and regularisers. Nothing here needs OpenMMLab."""
 
 from .corrections import believed_positives, lasd_loss, splc_loss
-from .label_estimation import em_apl_loss, em_loss, epr_loss, role_loss
+from .estimation import em_apl_loss, em_loss, epr_loss, role_loss
 from .large_loss import (
     clean_rate_of,
     large_loss_correction,

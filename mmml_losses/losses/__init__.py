@@ -1,7 +1,7 @@
 """Registered losses over :mod:`mmml_losses.functional`."""
 
-from .base import MultiLabelLoss
-from .correction import LASDLoss, SPLCLoss
+from .core.base import MultiLabelLoss
+from .corrections import LASDLoss, SPLCLoss
 from .entropy import EMAPLLoss, EMLoss
 from .estimation import EPRLoss, ExpectedPositiveRegularizer, ROLELoss
 from .large_loss import LargeLossCorrection, LargeLossRejection

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from .. import functional as F
-from ..functional.label_estimation import lowest_per_class, pseudo_negative_counts
+from ..functional.estimation import lowest_per_class, pseudo_negative_counts
 from ..registry import LOSSES
-from .base import MultiLabelLoss
-from .context import require_sample_idx, resolve_epoch, resolve_max_epochs
-from .memory import SampleMemory
+from .core.base import MultiLabelLoss
+from .core.context import require_sample_idx, resolve_epoch, resolve_max_epochs
+from .core.memory import SampleMemory
 from .pointwise import PairLoss
 
 _LARGEST_LOG_ODDS = 1e4  # half precision can hold it, and minus infinity stays free for "none"

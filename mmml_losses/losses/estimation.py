@@ -8,15 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from .. import functional as F
-from ..functional.label_estimation import role_values
+from ..functional.estimation import role_values
 from ..registry import LOSSES
-from .base import MultiLabelLoss
-from .context import require_sample_idx
-from .inputs import count_known
+from .core.base import MultiLabelLoss
+from .core.context import require_sample_idx
+from .core.inputs import count_known
+from .core.memory import fingerprint_rows
+from .core.reduction import Values
 from .links import SigmoidLink
-from .memory import fingerprint_rows
 from .pointwise import PairLoss
-from .reduction import Values
 
 # The estimates start between the probabilities 0.4 and 0.6, and those of observed positives at 0.995.
 _LARGEST_START = math.log(0.6 / 0.4)

@@ -8,8 +8,8 @@ from torch import Tensor
 from .. import functional as F
 from ..functional.pair import Term
 from ..registry import LOSSES
-from .context import require_sample_idx, resolve_epoch
-from .memory import SampleMemory
+from .core.context import require_sample_idx, resolve_epoch
+from .core.memory import SampleMemory
 from .pointwise import PairLoss
 
 

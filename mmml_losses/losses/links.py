@@ -11,7 +11,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from ..functional import links as F
 from ..registry import MODELS
-from .inputs import check_targets, promote
+from .core.inputs import check_targets, promote
 
 # Labels that the log-odds separate without an error would drive a fitted scale to infinity.
 LARGEST_SCALE = 100.0

@@ -7,7 +7,7 @@ from torch import Tensor
 from .. import functional as F
 from ..functional.pair import Term
 from ..registry import LOSSES
-from .base import MultiLabelLoss
+from .core.base import MultiLabelLoss
 from .links import Link, PhiLink
 from .terms import build_negative, build_positive, describe_term, own_link_of, teaches_absence
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from .. import functional as F
 from ..registry import LOSSES
-from .base import MultiLabelLoss
-from .inputs import promote
+from .core.base import MultiLabelLoss
+from .core.inputs import promote
 
 
 @LOSSES.register_module()

@@ -11,8 +11,8 @@ from .. import functional as F
 from ..functional import weights
 from ..functional.pair import Term
 from ..registry import LOSSES
-from .base import MultiLabelLoss
-from .frequencies import ClassFrequencies
+from .core.base import MultiLabelLoss
+from .core.frequencies import ClassFrequencies
 from .terms import build_negative, build_positive
 
 Frequencies = Sequence[float] | str | Path | None

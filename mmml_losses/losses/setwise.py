@@ -12,10 +12,10 @@ from torch import Tensor
 from .. import functional as F
 from ..functional.sets import SetValues, count_sets
 from ..registry import LOSSES
-from .across_ranks import join_batches, sum_over_ranks
-from .base import MultiLabelLoss
-from .detection import has_background
-from .reduction import Values, weigh_samples
+from .core.base import MultiLabelLoss
+from .core.detection import has_background
+from .core.distributed import join_batches, sum_over_ranks
+from .core.reduction import Values, weigh_samples
 
 
 class SetwiseLoss(MultiLabelLoss):

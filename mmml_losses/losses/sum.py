@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ..registry import LOSSES
-from .base import MultiLabelLoss
+from .core.base import MultiLabelLoss
 from .links import Link
 
 

@@ -11,7 +11,7 @@ from mmpretrain.registry import BATCH_AUGMENTS as MMPRETRAIN_BATCH_AUGMENTS
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from ..losses.inputs import check_targets
+from ..losses.core.inputs import check_targets
 from ..registry import Registry
 
 # It stands here, because its parent is MMPretrain's and not MMEngine's.

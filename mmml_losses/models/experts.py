@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from ..losses import Link, MultiLabelLoss
-from ..losses.frequencies import ClassFrequencies
-from ..losses.inputs import promote
+from ..losses.core.frequencies import ClassFrequencies
+from ..losses.core.inputs import promote
 from ..losses.links import ScaledLink, SigmoidLink
 from ..losses.reweighted import Frequencies
 from ..registry import MODELS

@@ -12,7 +12,7 @@ from mmpretrain.structures import DataSample
 from torch import Tensor, nn
 
 from ..losses import MultiLabelLoss, SumLoss
-from ..losses.context import runner_info
+from ..losses.core.context import runner_info
 from ..registry import MODELS
 
 

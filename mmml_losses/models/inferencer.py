@@ -10,8 +10,8 @@ from mmengine.registry import DefaultScope
 from mmpretrain.apis import ImageClassificationInferencer
 from mmpretrain.structures import DataSample
 
-from ..compat import check_checkpoint
-from ..losses.provenance import warn_of_other_loss
+from ..engine.loss_places import warn_of_other_loss
+from ..hosts.versions import check_checkpoint
 
 IMAGE_SUFFIXES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
 

@@ -15,7 +15,7 @@ from mmml_losses.evaluation import (
     group_classes,
     mean_average_precision_of_groups,
 )
-from mmml_losses.evaluation.class_groups import checked_frequencies, checked_groups
+from mmml_losses.utils.frequencies import checked_frequencies, checked_groups
 
 from .runs import check_same_data
 from .style import BACKGROUND, GRID, INK, MUTED, add_title, line_style, plain, tidy, wrapped

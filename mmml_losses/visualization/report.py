@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mmml_losses.evaluation import Predictions, Query, RetrievalResult, group_classes, parse_query, query_retrieval
-from mmml_losses.evaluation.class_groups import checked_frequencies
-from mmml_losses.evaluation.files import replacing
+from mmml_losses.utils.files import replacing
+from mmml_losses.utils.frequencies import checked_frequencies
 
 from . import page
 from . import report_sections as sections

@@ -8,13 +8,14 @@ import torch
 from mmengine.config import Config
 from mmengine.runner import Runner
 
+from tests.helpers import config_data as data
+
 from ..test_datasets.test_cub_attributes import cub_root  # noqa: F401
 from ..test_datasets.test_nus_wide import nus_root, table_root  # noqa: F401
 from ..test_datasets.test_vaw import vaw_root  # noqa: F401
 from ..test_datasets.test_vispr import vispr_root  # noqa: F401
 from ..test_datasets.test_voc import voc_root  # noqa: F401
 from ..test_datasets.test_wider_attribute import wider_root  # noqa: F401
-from . import data
 
 FOLDER = Path(__file__).resolve().parents[2] / 'configs'
 CONFIGS = sorted(FOLDER.glob('*.py'))

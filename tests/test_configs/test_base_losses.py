@@ -4,7 +4,7 @@ import pytest
 from mmengine.config import Config
 from mmpretrain.registry import MODELS
 
-from mmml_losses.engine.loss_swap import check_loss, find_loss, swap_loss
+from mmml_losses.cli.losses import check_loss, find_loss, swap_loss
 from mmml_losses.losses import ConsistencyRegularizer, SumLoss
 
 from .conftest import FOLDER

@@ -14,8 +14,8 @@ import torch
 from mmengine.config import Config
 from mmengine.runner import Runner
 
+from mmml_losses.cli.losses import find_loss, swap_loss
 from mmml_losses.datasets import MissingBoxes, make_digit_scenes
-from mmml_losses.engine.loss_swap import find_loss, swap_loss
 from mmml_losses.losses import MultiLabelLoss
 from mmml_losses.registry import LOSSES
 

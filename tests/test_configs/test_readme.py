@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mmengine.config import Config
 
-from mmml_losses.engine.loss_swap import find_loss
+from mmml_losses.cli.losses import find_loss
 from mmml_losses.registry import LOSSES
 
 from .conftest import CONFIGS, FOLDER

@@ -9,8 +9,8 @@ from mmengine.registry import DefaultScope
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import AnnotationError, CocoMultiLabel, MissingDataError
 from mmml_losses.registry import DATASETS
+from tests.helpers.base_config import datasets_of_config
 
-from .base_config import datasets_of_config
 from .conftest import CATEGORIES, coco_content
 
 CAT, CAR, PERSON = 0, 1, 2

@@ -7,8 +7,7 @@ import pytest
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import AnnotationError, CUBAttributes, MissingDataError, PartialLabels
 from mmml_losses.registry import DATASETS
-
-from .base_config import datasets_of_config
+from tests.helpers.base_config import datasets_of_config
 
 NUM_ATTRIBUTES = 312
 IMAGES = {

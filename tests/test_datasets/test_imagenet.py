@@ -8,8 +8,7 @@ from mmengine.registry import DefaultScope
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import AnnotationError, ImageNetMultiLabel, MissingDataError
 from mmml_losses.registry import DATASETS
-
-from .base_config import datasets_of_config
+from tests.helpers.base_config import datasets_of_config
 
 TENCH, BIRD, MACHINE = 'n01440764', 'n02012849', 'n03126707'
 TRAIN = [

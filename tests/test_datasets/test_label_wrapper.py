@@ -19,8 +19,7 @@ from mmml_losses.datasets import (
     SinglePositive,
     read_labels,
 )
-
-from .toy import CLASSES, ROWS, Chosen, Toy, array, many, more, served
+from tests.helpers.toy import CLASSES, ROWS, Chosen, Toy, array, many, more, served
 
 TRUTH = {f'{folder}/{number}.jpg': row for folder in ('images', 'more') for number, row in enumerate(array(ROWS))}
 

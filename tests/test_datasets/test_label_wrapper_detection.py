@@ -18,10 +18,10 @@ from mmml_losses.datasets import (
     read_label_changes,
     read_labels,
 )
+from tests.helpers.toy import CLASSES, ROWS, Chosen, Toy, array, box, detection
 
 from .conftest import coco_content
 from .test_voc import voc_root  # noqa: F401
-from .toy import CLASSES, ROWS, Chosen, Toy, array, box, detection
 
 
 def boxes_of(info, ignore=0):

@@ -10,8 +10,7 @@ from mmengine.dataset import ConcatDataset
 from torch.utils.data import DataLoader
 
 from mmml_losses.datasets import MissingLabels, PartialLabels, SinglePositive
-
-from .toy import Chosen, many
+from tests.helpers.toy import Chosen, many
 
 ROOT = Path(__file__).resolve().parents[2]
 # Two epochs of one of two processes, which meet in a file.

@@ -15,8 +15,7 @@ from mmml_losses.datasets import (
 )
 from mmml_losses.datasets.labels.leaf_labels import DatasetKindError
 from mmml_losses.datasets.readers.reader import MultiLabelReader
-
-from .toy import CLASSES, ROWS, Chosen, Toy, array, more, with_areas
+from tests.helpers.toy import CLASSES, ROWS, Chosen, Toy, array, more, with_areas
 
 
 @pytest.mark.parametrize('serialize_data', [True, False])

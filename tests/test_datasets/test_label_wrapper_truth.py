@@ -8,10 +8,9 @@ from mmengine.registry import DefaultScope
 
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import LabelWrapper, MissingLabels, PartialLabels, SinglePositive
-from mmml_losses.losses import context
+from mmml_losses.losses.core import context
 from mmml_losses.registry import MODELS
-
-from .toy import Toy, array
+from tests.helpers.toy import Toy, array
 
 pytest.importorskip('mmpretrain')
 heads = pytest.importorskip('mmml_losses.models.heads')

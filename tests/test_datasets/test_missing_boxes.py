@@ -19,8 +19,7 @@ from mmml_losses.datasets import (
 )
 from mmml_losses.datasets.wrappers.drawn_labels import read_drawn_labels
 from mmml_losses.datasets.wrappers.missing_labels import num_left
-
-from .toy import CLASSES, ROWS, Chosen, Toy, box, detection
+from tests.helpers.toy import CLASSES, ROWS, Chosen, Toy, box, detection
 
 FROZEN_BERNOULLI = [[1], [], [2], [], [0, 2, 3, 4, 6, 7], [0, 1, 3]]
 FROZEN_FLOOR = [[0, 2, 4, 5], [], [1, 2, 3], [0, 1], [1, 4, 5, 6, 7], [0, 1, 2]]

@@ -7,8 +7,7 @@ import pytest
 
 from mmml_losses.datasets import AnnotationError, MissingLabels
 from mmml_losses.datasets.wrappers.missing_labels import num_left
-
-from .toy import ROWS, Toy, detection, many, served, with_areas
+from tests.helpers.toy import ROWS, Toy, detection, many, served, with_areas
 
 # How many images of COCO train2014 have how many labels.
 COCO_LABELS_PER_IMAGE = {

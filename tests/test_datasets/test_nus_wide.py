@@ -9,8 +9,7 @@ import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretr
 from mmml_losses.datasets import NUSWIDE, AnnotationError, MissingDataError
 from mmml_losses.datasets.readers.nus_wide import NUS_WIDE_CONCEPTS
 from mmml_losses.registry import DATASETS
-
-from .base_config import datasets_of_config
+from tests.helpers.base_config import datasets_of_config
 
 CLOUDS, OCEAN, SKY = (NUS_WIDE_CONCEPTS.index(name) for name in ('clouds', 'ocean', 'sky'))
 TRAIN = {

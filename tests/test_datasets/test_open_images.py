@@ -8,8 +8,7 @@ from mmengine.registry import DefaultScope
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import AnnotationError, MissingDataError, OpenImages
 from mmml_losses.registry import DATASETS
-
-from .base_config import datasets_of_config
+from tests.helpers.base_config import datasets_of_config
 
 TORTOISE, ORANGE, PENGUIN, BAGEL = range(4)
 CLASSES = ['/m/011k07', '/m/0cyhj_', '/m/05z6w', '/m/01fb_0']

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from mmml_losses.datasets import MissingLabels, PartialLabels
-from mmml_losses.evaluation import arrays
-
-from .toy import CLASSES, ROWS, Toy, array, many
+from mmml_losses.utils import arrays
+from tests.helpers.toy import CLASSES, ROWS, Toy, array, many
 
 FROZEN = [[-1, -1, 1, -1], [0, -1, -1, -1], [-1, 1, -1, 0], [-1, -1, -1, -1], [-1, -1, -1, 1], [1, 0, 0, 1]]
 

@@ -42,7 +42,7 @@ ALLOWED = {
         'mmml_losses/datasets/labels/leaf_labels.py',
         'pickle.loads',
     ): 'memory in which MMEngine keeps data infos; no file',
-    ('mmml_losses/engine/feature_model.py', '.load_checkpoint'): 'of a file that safe_checkpoint has checked',
+    ('mmml_losses/procedures/feature_model.py', '.load_checkpoint'): 'of a file that safe_checkpoint has checked',
     ('tools/calibrate.py', '.load_checkpoint'): 'of a file that safe_checkpoint has checked',
 }
 

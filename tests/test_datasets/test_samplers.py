@@ -14,7 +14,7 @@ import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretr
 from mmml_losses.datasets import LabelWrapper, samplers
 from mmml_losses.datasets.samplers import ClassAwareSampler
 from mmml_losses.registry import DATA_SAMPLERS
-from tests.interruption import StopAfter
+from tests.helpers.interruption import StopAfter
 
 # Class 0 has one image, class 1 five, class 2 two, class 3 none; image 3 has no label.
 ROWS = [[0, 1], [1], [1, 2], [], [1], [2, 1]]

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from mmml_losses.datasets import AnnotationError, MissingLabels, SinglePositive
-
-from .toy import ROWS, Toy, detection, many, served, with_areas
+from tests.helpers.toy import ROWS, Toy, detection, many, served, with_areas
 
 # The quantile 0.999 of chi-square, by degrees of freedom.
 CHI_SQUARE = {1: 10.83, 2: 13.82, 3: 16.27, 4: 18.47, 5: 20.52, 15: 37.70}

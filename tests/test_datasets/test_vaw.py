@@ -8,8 +8,7 @@ import pytest
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import VAW, AnnotationError, MissingDataError, read_labels
 from mmml_losses.registry import DATASETS
-
-from .base_config import datasets_of_config
+from tests.helpers.base_config import datasets_of_config
 
 NAMES = ['tiled', 'gray', 'light colored', *(f'attribute {number}' for number in range(3, 620))]
 TILED, GRAY, LIGHT = 0, 1, 2

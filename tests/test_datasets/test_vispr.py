@@ -8,8 +8,7 @@ import pytest
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import VISPR, AnnotationError, MissingDataError
 from mmml_losses.registry import DATASETS
-
-from .base_config import datasets_of_config
+from tests.helpers.base_config import datasets_of_config
 
 # 68 attributes, whose ids have gaps.
 IDS = ['a0_safe', 'a1_age_approx', 'a4_gender', *(f'a{number}_kind' for number in range(9, 74))]

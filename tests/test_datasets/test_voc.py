@@ -9,8 +9,7 @@ from mmengine.registry import DefaultScope
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import VOC, AnnotationError, MissingDataError
 from mmml_losses.registry import DATASETS
-
-from .base_config import datasets_of_config
+from tests.helpers.base_config import datasets_of_config
 
 WIDTH, HEIGHT = 20, 10
 AEROPLANE, BIRD, BOTTLE, PERSON, SHEEP = 0, 2, 4, 14, 16

@@ -18,8 +18,7 @@ from mmml_losses.datasets import (
 )
 from mmml_losses.datasets.readers.vqa import answer_score
 from mmml_losses.registry import DATASETS
-
-from .base_config import datasets_of_config
+from tests.helpers.base_config import datasets_of_config
 
 VOCABULARY = ['no', 'yes', '2', 'net', "don't know"]
 # question_id: the ten answers, with how often each was given

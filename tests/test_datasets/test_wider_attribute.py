@@ -8,8 +8,7 @@ import pytest
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import AnnotationError, MissingDataError, WIDERAttribute, read_labels
 from mmml_losses.registry import DATASETS
-
-from .base_config import datasets_of_config
+from tests.helpers.base_config import datasets_of_config
 
 ATTRIBUTES = (
     *('Male', 'longHair', 'sunglass', 'Hat', 'Tshirt', 'longSleeve', 'formal', 'shorts', 'jeans', 'longPants', 'skirt'),

@@ -6,9 +6,9 @@ from mmengine.model import BaseModel
 from mmengine.runner import Runner
 from torch import nn
 
-from mmml_losses.engine.classifier_prior import start_classifiers
+from mmml_losses.engine.hooks.classifier_prior import start_classifiers
 from mmml_losses.losses import BCELoss, FocalLoss, HillLoss, MultiLabelLoss, SPALoss
-from tests.test_models.detectors import RECIPES, build_detector, detector_config, heads_of
+from tests.helpers.detectors import RECIPES, build_detector, detector_config, heads_of
 
 SPA_BIAS = -0.5142  # (3/5) s(3v - 3) / ((3/5) s(3v - 3) + s(-v)) is 0.01 there, s being the sigmoid
 

@@ -5,7 +5,7 @@ from mmengine.config import Config
 
 from mmml_losses.datasets import MissingDataError
 from mmml_losses.engine.data_check import require_data
-from mmml_losses.engine.errors import UsageError
+from mmml_losses.utils.errors import UsageError
 from tests.conftest import ROOT
 
 

@@ -7,9 +7,9 @@ from mmengine.model import BaseModel
 from mmengine.runner import Runner
 from torch import nn
 
-from mmml_losses.engine.detector_check import check_detector
+from mmml_losses.engine.hooks.detector_check import check_detector
 from mmml_losses.losses import BCELoss, SPALoss
-from tests.test_models.detectors import CLASSES, OURS, RECIPES, build_detector, detector_config, set_loss
+from tests.helpers.detectors import CLASSES, OURS, RECIPES, build_detector, detector_config, set_loss
 
 SPA = dict(type='mmml_losses.SPALoss', use_sigmoid=True)
 needs_mmdet = pytest.mark.needs_mmdet

@@ -4,9 +4,9 @@ import pytest
 from mmengine.registry import DefaultScope
 from torch import nn
 
-from mmml_losses.engine.detector_check import check_detector
+from mmml_losses.engine.hooks.detector_check import check_detector
 from mmml_losses.losses import BCELoss
-from tests.test_models.detectors import CLASSES
+from tests.helpers.detectors import CLASSES
 
 SPA = dict(type='mmml_losses.SPALoss', use_sigmoid=True)
 UNSUITED = {

@@ -5,7 +5,7 @@ import torch
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from tests.interruption import StopAfter
+from tests.helpers.interruption import StopAfter
 
 
 def train(cfg, work_dir, *, stop_after=None, resume=False):

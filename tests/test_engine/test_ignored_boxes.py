@@ -14,10 +14,10 @@ from torch import nn
 from mmml_losses.datasets import LabelWrapper, MissingBoxes, MissingLabels, PartialLabels, Relabelled, make_digit_scenes
 from mmml_losses.datasets.labels.label_file import save_label_file
 from mmml_losses.datasets.labels.reading import read_labels
-from mmml_losses.engine import detector_check
-from mmml_losses.engine.ignored_boxes import _assigning_parts, _sees_ignored, check_ignored_boxes
+from mmml_losses.engine.hooks import detector_check
+from mmml_losses.engine.hooks.ignored_boxes import _assigning_parts, _sees_ignored, check_ignored_boxes
 from tests.conftest import ROOT
-from tests.test_models.detectors import build_detector, detector_config
+from tests.helpers.detectors import build_detector, detector_config
 
 BCE = dict(type='mmml_losses.BCELoss', use_sigmoid=True)
 

@@ -20,8 +20,9 @@ from torch.nn.functional import softplus
 
 from mmml_losses.datasets import LabelWrapper, Relabelled, read_labels
 from mmml_losses.datasets.labels.label_file import save_label_file
-from mmml_losses.engine import LabelRecoveryHook, label_recovery
-from mmml_losses.engine.label_recovery import HiddenLabels
+from mmml_losses.engine import LabelRecoveryHook
+from mmml_losses.engine.hooks import label_recovery
+from mmml_losses.engine.hooks.label_recovery import HiddenLabels
 from mmml_losses.evaluation import LabelRecovery, load_predictions
 from mmml_losses.evaluation import label_recovery as measure
 from mmml_losses.registry import LOSSES

@@ -10,7 +10,8 @@ from torch import nn
 
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import MissingBoxes
-from mmml_losses.engine import LabelSummaryHook, label_summary
+from mmml_losses.engine import LabelSummaryHook
+from mmml_losses.engine.hooks import label_summary
 from mmml_losses.losses import BCELoss
 
 

@@ -8,8 +8,8 @@ from mmengine.config import Config, ConfigDict
 from mmengine.hooks import EMAHook
 from mmengine.runner import Runner
 
-from tests.few_features import NUM_CLASSES, NUM_TRAIN, feature_config, write_features
-from tests.interruption import StopAfter
+from tests.helpers.few_features import NUM_CLASSES, NUM_TRAIN, feature_config, write_features
+from tests.helpers.interruption import StopAfter
 
 pytestmark = pytest.mark.usefixtures('unformatted_configs')
 

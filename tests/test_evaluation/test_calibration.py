@@ -7,12 +7,12 @@ import torch
 
 from mmml_losses.evaluation import (
     ReliabilityBins,
-    arrays,
     calibration_errors,
     class_calibration_errors,
     class_reliability_bins,
     reliability_bins,
 )
+from mmml_losses.utils import arrays
 
 BINNINGS = ('width', 'mass')
 

@@ -26,7 +26,7 @@ from mmml_losses.evaluation import (
     match_images,
     reliability_bins,
 )
-from mmml_losses.evaluation.detection import are_detections
+from mmml_losses.evaluation.functional.detection import are_detections
 
 NUM_IMAGES, WORLD_SIZE = 11, 2
 

@@ -3,7 +3,9 @@ import pytest
 import torch
 from sklearn.metrics import f1_score, precision_score, recall_score
 
-from mmml_losses.evaluation import arrays, best_threshold, f1_scores, positive_ranks
+from mmml_losses.evaluation import best_threshold, f1_scores
+from mmml_losses.evaluation.functional import positive_ranks
+from mmml_losses.utils import arrays
 
 MultiLabelMetric = pytest.importorskip('mmpretrain.evaluation').MultiLabelMetric
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from mmml_losses.evaluation import arrays, describe_labels, label_statistics, summarize_labels
+from mmml_losses.evaluation import describe_labels, label_statistics, summarize_labels
+from mmml_losses.utils import arrays
 
 CLASSES = ('cat', 'dog', 'cow')
 TRUE = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 1, -1]], dtype=np.int8)

@@ -20,11 +20,11 @@ from mmml_losses.evaluation import (
     relevant_images,
     retrieval_scores,
 )
-from mmml_losses.evaluation.retrieval import batches, evaluations
-from mmml_losses.evaluation.retrieval.conditions import condition_table
-from mmml_losses.evaluation.retrieval.engine import Engine
-from mmml_losses.evaluation.retrieval.sampling import StratumSampler
-from mmml_losses.evaluation.retrieval.space import positive_sets
+from mmml_losses.evaluation.functional.retrieval import batches, evaluations
+from mmml_losses.evaluation.functional.retrieval.conditions import condition_table
+from mmml_losses.evaluation.functional.retrieval.engine import Engine
+from mmml_losses.evaluation.functional.retrieval.sampling import StratumSampler
+from mmml_losses.evaluation.functional.retrieval.space import positive_sets
 
 NUM_IMAGES, NUM_CLASSES = 60, 6
 
@@ -535,7 +535,7 @@ def test_bad_input_is_refused(change, message):
 
 def test_kernels_compile_where_no_cache_can_be_written(monkeypatch):
     numba = pytest.importorskip('numba')
-    from mmml_losses.evaluation.retrieval import kernels
+    from mmml_losses.evaluation.functional.retrieval import kernels
 
     def njit(cache=False, **options):
         if cache:
@@ -552,8 +552,8 @@ def test_broken_numba_costs_time_and_nothing_else(monkeypatch):
     pytest.importorskip('numba')
     scores, labels = make_case('tied')
     expected = query_retrieval(scores, labels, 2)
-    monkeypatch.setitem(sys.modules, 'mmml_losses.evaluation.retrieval.kernels', None)
-    monkeypatch.delattr('mmml_losses.evaluation.retrieval.kernels', raising=False)
+    monkeypatch.setitem(sys.modules, 'mmml_losses.evaluation.functional.retrieval.kernels', None)
+    monkeypatch.delattr('mmml_losses.evaluation.functional.retrieval.kernels', raising=False)
     with pytest.warns(UserWarning, match='numba is installed and cannot be imported, so retrieval is slower'):
         assert query_retrieval(scores, labels, 2) == expected
     with pytest.raises(ImportError):

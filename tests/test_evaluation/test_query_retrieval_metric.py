@@ -6,8 +6,8 @@ import torch
 from mmengine.registry import METRICS as ROOT_METRICS
 
 from mmml_losses.evaluation import QueryRetrieval, RetrievalInterrupted, query_retrieval
+from mmml_losses.evaluation.functional.retrieval.engine import Engine
 from mmml_losses.evaluation.metrics import base
-from mmml_losses.evaluation.retrieval.engine import Engine
 
 NUM_SAMPLES, NUM_CLASSES = 40, 5
 

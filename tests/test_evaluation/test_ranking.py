@@ -10,13 +10,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, label_ranking_average_precision_score
 
 from mmml_losses import evaluation
-from mmml_losses.evaluation import (
-    arrays,
-    average_precision,
-    mean_average_precision,
-    micro_average_precision,
-    positive_ranks,
-)
+from mmml_losses.evaluation import average_precision, mean_average_precision, micro_average_precision
+from mmml_losses.evaluation.functional import positive_ranks
+from mmml_losses.utils import arrays
 
 
 @pytest.fixture(params=['plain', 'compiled'])
@@ -133,7 +129,7 @@ def test_without_numba_large_matrices_take_the_plain_path(monkeypatch):
     monkeypatch.setattr(positive_ranks, 'LARGE', 0)
     # A name that maps to None cannot be imported.
     monkeypatch.setitem(sys.modules, 'numba', None)
-    monkeypatch.delitem(sys.modules, 'mmml_losses.evaluation.compiled_ranks', raising=False)
+    monkeypatch.delitem(sys.modules, 'mmml_losses.evaluation.functional.compiled_ranks', raising=False)
     monkeypatch.delattr(evaluation, 'compiled_ranks', raising=False)
     monkeypatch.setattr(positive_ranks, 'load_compiled', positive_ranks.load_compiled.__wrapped__)
     assert positive_ranks.load_compiled() is None
@@ -145,7 +141,7 @@ def test_without_numba_large_matrices_take_the_plain_path(monkeypatch):
 def test_broken_numba_costs_time_and_a_warning(monkeypatch):
     pytest.importorskip('numba')
     monkeypatch.setattr(positive_ranks, 'LARGE', 0)
-    monkeypatch.setitem(sys.modules, 'mmml_losses.evaluation.compiled_ranks', None)
+    monkeypatch.setitem(sys.modules, 'mmml_losses.evaluation.functional.compiled_ranks', None)
     monkeypatch.delattr(evaluation, 'compiled_ranks', raising=False)
     positive_ranks.load_compiled.cache_clear()
     scores, labels = random_case()

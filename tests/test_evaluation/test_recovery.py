@@ -73,7 +73,7 @@ def test_batches_add_up(case, monkeypatch):
     batches = [label_recovery(*(labels[start : start + 7] for labels in case)) for start in range(0, 40, 7)]
     np.testing.assert_equal(vars(sum(batches)), vars(whole))
     np.testing.assert_equal(vars(LabelRecovery.from_counts(whole.counts())), vars(whole))
-    monkeypatch.setattr('mmml_losses.evaluation.arrays.BLOCK_ENTRIES', 20)
+    monkeypatch.setattr('mmml_losses.utils.arrays.BLOCK_ENTRIES', 20)
     np.testing.assert_equal(vars(label_recovery(*case)), vars(whole))
     with pytest.raises(ValueError, match='label recoveries must have as many classes, got 6, 2'):
         whole + LabelRecovery.empty(2)

@@ -11,7 +11,7 @@ from torch.nn.functional import one_hot
 
 from mmml_losses.losses import MultiLabelLoss
 from mmml_losses.registry import LOSSES
-from tests.losses_table import (
+from tests.helpers.losses_table import (
     COUNTING_CLASSES,
     STATEFUL,
     SUMS,
@@ -399,8 +399,8 @@ def test_inputs_are_not_looked_at_without_check_inputs(name, monkeypatch):
     def refuse(*args):
         raise AssertionError('inputs were checked')
 
-    monkeypatch.setattr('mmml_losses.losses.base.check_logits', refuse)
-    monkeypatch.setattr('mmml_losses.losses.base.check_targets', refuse)
+    monkeypatch.setattr('mmml_losses.losses.core.base.check_logits', refuse)
+    monkeypatch.setattr('mmml_losses.losses.core.base.check_targets', refuse)
     logits, targets = example()
     assert evaluate(name, logits, targets, loss_arguments=dict(check_inputs=False)).isfinite()
 

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 import torch
 
-from mmml_losses import compat
+from mmml_losses.hosts import versions as compat
 from mmml_losses.losses import AsymmetricLoss, FocalLoss, HillLoss, SPALoss, TwoWayLoss
-from tests.losses_table import REMEMBERING, SUMS, TABLE, build, context, example, gradient
+from tests.helpers.losses_table import REMEMBERING, SUMS, TABLE, build, context, example, gradient
 
 REGULARIZERS = ['lpr', 'lpr_on_spa']
 ONE_GRAPH = [name for name in TABLE if name not in (*REMEMBERING, *REGULARIZERS, *SUMS)]

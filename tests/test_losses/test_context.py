@@ -4,7 +4,7 @@ import pytest
 import torch
 from mmengine.logging import MessageHub
 
-from mmml_losses.losses.context import require_sample_idx, resolve_epoch, resolve_max_epochs
+from mmml_losses.losses.core.context import require_sample_idx, resolve_epoch, resolve_max_epochs
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from mmml_losses.losses import (
     ZLPRLoss,
 )
 from mmml_losses.registry import LOSSES
-from tests.losses_table import TABLE, build
+from tests.helpers.losses_table import TABLE, build
 
 CLASSES = 4
 SAFE = [name for name in TABLE if build(name).anchor_objection is None]

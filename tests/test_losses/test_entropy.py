@@ -7,8 +7,8 @@ import pytest
 import torch
 from mmengine.logging import MessageHub
 
-from mmml_losses.functional.label_estimation import em_apl_loss, em_loss
-from mmml_losses.losses import context
+from mmml_losses.functional.estimation import em_apl_loss, em_loss
+from mmml_losses.losses.core import context
 from mmml_losses.losses.entropy import EMAPLLoss, EMLoss
 from mmml_losses.registry import LOSSES
 

@@ -8,7 +8,8 @@ import torch
 
 from mmml_losses.functional import bce_positive, pair_loss
 from mmml_losses.functional.large_loss import large_losses
-from mmml_losses.losses import BCELoss, PairLoss, context
+from mmml_losses.losses import BCELoss, PairLoss
+from mmml_losses.losses.core import context
 from mmml_losses.losses.large_loss import LargeLossCorrection, LargeLossRejection
 from mmml_losses.registry import LOSSES
 

@@ -11,9 +11,9 @@ from mmengine.model import ExponentialMovingAverage
 from mmengine.runner.checkpoint import get_state_dict, load_state_dict
 from torch import nn
 
+from mmml_losses.losses.core.memory import SampleMemory, fingerprint_rows
 from mmml_losses.losses.entropy import EMAPLLoss
 from mmml_losses.losses.large_loss import LargeLossCorrection
-from mmml_losses.losses.memory import SampleMemory, fingerprint_rows
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.losses_table import SUMS, TABLE, context, evaluate, gradient
+from tests.helpers.losses_table import SUMS, TABLE, context, evaluate, gradient
 
 NAMES = [name for name in TABLE if name not in SUMS]
 PROPERTY = settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -5,7 +5,7 @@ import weakref
 import pytest
 import torch
 
-from tests.losses_table import TABLE, build, context, evaluate, gradient, is_pointwise
+from tests.helpers.losses_table import TABLE, build, context, evaluate, gradient, is_pointwise
 
 # Losses whose cost of a confidently wrong positive is that of BCE: its gradient is -1 times the weight of the label.
 FULL_SLOPE = ['bce', 'wan', 'focal', 'asl', 'asl_without_margin', 'focal_margin', 'mse_negative', 'hill', 'spa', 'las']

@@ -10,9 +10,9 @@ import torch
 from mmengine.runner.checkpoint import load_state_dict
 
 from mmml_losses.functional.weights import rebalancing_weights, reweighting
-from mmml_losses.losses import frequencies
-from mmml_losses.losses.base import MultiLabelLoss
-from mmml_losses.losses.frequencies import ClassFrequencies
+from mmml_losses.losses.core import frequencies
+from mmml_losses.losses.core.base import MultiLabelLoss
+from mmml_losses.losses.core.frequencies import ClassFrequencies
 from mmml_losses.losses.pointwise import BCELoss, FocalLoss, PairLoss
 from mmml_losses.losses.reweighted import (
     CBFocalLoss,

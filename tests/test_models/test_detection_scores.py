@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from mmml_losses.losses import Link, MultiLabelLoss
 from mmml_losses.registry import LOSSES
-from tests.test_models.detectors import (
+from tests.helpers.detectors import (
     CLASSES,
     OURS,
     RECIPES,

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from mmml_losses.engine.detector_check import check_detector
-from mmml_losses.losses import context
+from mmml_losses.engine.hooks.detector_check import check_detector
+from mmml_losses.losses.core import context
 from mmml_losses.registry import LOSSES
-from tests.test_models.detectors import (
+from tests.helpers.detectors import (
     CLASSES,
     RECIPES,
     batch,

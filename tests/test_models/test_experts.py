@@ -10,7 +10,7 @@ from mmpretrain.registry import MODELS
 from mmpretrain.structures import DataSample
 
 from mmml_losses.losses import BCELoss, SPALoss, TemperatureLink
-from tests.test_models.training import assert_resumes
+from tests.helpers.training import assert_resumes
 
 COUNTS, IMAGES = [50, 10, 2, 0], 100
 FREQUENCIES = dict(class_frequencies=COUNTS, num_samples=IMAGES)

@@ -9,7 +9,7 @@ from torch import nn
 
 from mmml_losses.datasets import AnnotationError
 from tests.conftest import ROOT
-from tests.test_models.training import assert_resumes, train
+from tests.helpers.training import assert_resumes, train
 
 
 def build(**changes):

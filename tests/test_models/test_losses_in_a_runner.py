@@ -6,7 +6,7 @@ from mmengine.config import ConfigDict
 from mmengine.runner import Runner
 
 from mmml_losses.losses import MultiLabelLoss
-from tests.interruption import StopAfter
+from tests.helpers.interruption import StopAfter
 
 LOSSES = {
     'splc': dict(type='SPLCLoss', threshold=0.5),

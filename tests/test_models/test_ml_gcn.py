@@ -11,11 +11,11 @@ from mmengine.runner import Runner
 from mmpretrain.registry import MODELS
 from mmpretrain.structures import DataSample
 
-from mmml_losses.compat import check_checkpoint
+from mmml_losses.hosts.versions import check_checkpoint
 from mmml_losses.losses import SPALoss
 from mmml_losses.models import ml_gcn
 from mmml_losses.models.ml_gcn import conditional_probabilities, label_graph
-from tests.test_models.training import assert_resumes
+from tests.helpers.training import assert_resumes
 
 LABELS = torch.tensor(
     [[1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 0]], dtype=torch.int8

@@ -10,7 +10,7 @@ from mmpretrain.structures import DataSample
 
 from mmml_losses.losses import LASDLoss
 from tests.conftest import ROOT
-from tests.test_models.training import assert_resumes
+from tests.helpers.training import assert_resumes
 
 ALPHA = 0.7
 CONSISTENCY = dict(type='mmml_losses.ConsistencyRegularizer', loss_weight=ALPHA)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mmml_losses.engine import command_line
-from mmml_losses.engine.errors import UsageError
+from mmml_losses.cli import runs as command_line
 from mmml_losses.evaluation import Predictions, save_predictions
-from mmml_losses.evaluation.detection import detection_columns
+from mmml_losses.evaluation.functional.detection import detection_columns
+from mmml_losses.utils.errors import UsageError
 
 ANALYSIS = Path(__file__).resolve().parents[2] / 'tools' / 'analysis'
 PICTURES_OF_RUNS = {

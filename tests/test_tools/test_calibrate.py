@@ -16,13 +16,14 @@ from mmengine.config import Config
 from mmpretrain.registry import MODELS
 from mmpretrain.structures import DataSample
 
-from mmml_losses.compat import check_checkpoint
-from mmml_losses.engine.calibration import collect_logits, fit_link
-from mmml_losses.engine.errors import UsageError
+from mmml_losses.engine import loss_places as provenance
 from mmml_losses.engine.loss_links import METHODS, LossPlace, find_loss_place
-from mmml_losses.losses import AsymmetricLoss, BCELoss, SPALoss, SumLoss, provenance
+from mmml_losses.hosts.versions import check_checkpoint
+from mmml_losses.losses import AsymmetricLoss, BCELoss, SPALoss, SumLoss
 from mmml_losses.losses.links import PhiLink
+from mmml_losses.procedures.calibrate import collect_logits, fit_link
 from mmml_losses.registry import LOSSES
+from mmml_losses.utils.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / 'configs' / 'spa_lpr_digits.py'

@@ -10,9 +10,9 @@ from mmengine.config import Config
 from PIL import Image
 
 from mmml_losses.datasets import make_digit_scenes
-from mmml_losses.engine.errors import UsageError
 from mmml_losses.evaluation import load_predictions
-from mmml_losses.evaluation.detection import are_detections
+from mmml_losses.evaluation.functional.detection import are_detections
+from mmml_losses.utils.errors import UsageError
 
 pytestmark = pytest.mark.needs_mmdet
 

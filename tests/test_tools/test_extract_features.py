@@ -16,12 +16,13 @@ from mmengine.dataset import BaseDataset, ConcatDataset, RepeatDataset
 from mmengine.registry import MODELS, DefaultScope
 
 import mmml_losses.models  # noqa: F401 (registers what the configs name)
-from mmml_losses.compat import CheckpointError
 from mmml_losses.datasets import DigitScenes, FeatureDataset, MissingLabels
-from mmml_losses.engine import feature_extraction, feature_parts
-from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.feature_model import build_feature_model, pooled_features
-from mmml_losses.engine.feature_parts import FeatureParts
+from mmml_losses.hosts.versions import CheckpointError
+from mmml_losses.procedures import extract_features as feature_extraction
+from mmml_losses.procedures import feature_parts
+from mmml_losses.procedures.feature_model import build_feature_model, pooled_features
+from mmml_losses.procedures.feature_parts import FeatureParts
+from mmml_losses.utils.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / 'tools' / 'extract_features.py'

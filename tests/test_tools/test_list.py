@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.listing import KINDS, describe_config, first_sentence, list_kind
+from mmml_losses.cli.listing import KINDS, describe_config, first_sentence, list_kind
 from mmml_losses.registry import LOSSES
+from mmml_losses.utils.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mmml_losses.engine.errors import UsageError
 from mmml_losses.evaluation import Predictions, mean_average_precision, save_predictions
+from mmml_losses.utils.errors import UsageError
 
 TOOL = Path(__file__).resolve().parents[2] / 'tools' / 'report.py'
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mmml_losses.compat import check_checkpoint
-from tests.few_features import feature_options, write_features
+from mmml_losses.hosts.versions import check_checkpoint
+from tests.helpers.few_features import feature_options, write_features
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = 'configs/bce_features.py'

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mmml_losses.engine import command_line, launch
-from mmml_losses.engine.errors import UsageError
+from mmml_losses.cli import launch
+from mmml_losses.cli import runs as command_line
+from mmml_losses.utils.errors import UsageError
 from mmml_losses.visualization import plot_label_recovery, read_label_recovery
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mmml_losses.engine import command_line, launch
-from mmml_losses.engine.errors import UsageError
-from mmml_losses.engine.loss_swap import find_loss
+from mmml_losses.cli import launch
+from mmml_losses.cli import runs as command_line
+from mmml_losses.cli.losses import find_loss
+from mmml_losses.utils.errors import UsageError
 from mmml_losses.visualization import parse_loss, plot_loss_curves
 
 LOSSES_FOLDER = Path(__file__).resolve().parents[2] / 'configs' / '_base_' / 'losses'

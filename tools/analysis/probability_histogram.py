@@ -5,7 +5,8 @@ Missing labels are those that the dataset hid: the predictions must hold true la
 
 from __future__ import annotations
 
-from mmml_losses.engine import command_line, launch
+from mmml_losses.cli import launch
+from mmml_losses.cli import runs as command_line
 from mmml_losses.visualization import plot_probability_histogram
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from mmml_losses.engine import command_line, launch
-from mmml_losses.engine.errors import UsageError
+from mmml_losses.cli import launch
+from mmml_losses.cli import runs as command_line
 from mmml_losses.evaluation import reliability_bins
-from mmml_losses.evaluation.detection import are_detections
+from mmml_losses.evaluation.functional.detection import are_detections
+from mmml_losses.utils.errors import UsageError
 from mmml_losses.visualization import plot_reliability
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mmml_losses.engine import command_line, launch
+from mmml_losses.cli import launch
+from mmml_losses.cli import runs as command_line
 from mmml_losses.evaluation import query_retrieval
 from mmml_losses.visualization import plot_retrieval_curve
 

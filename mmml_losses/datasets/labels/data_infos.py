@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...evaluation.arrays import as_labels
+from ...utils.arrays import as_labels
 from .sample_labels import NEGATIVE, POSITIVE, UNKNOWN
 
 # Where a data info may have its labels.

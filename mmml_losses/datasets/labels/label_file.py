@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...evaluation.files import replacing
+from ...utils.files import replacing
 from ..errors import AnnotationError, MissingDataError
 from .sample_labels import NEGATIVE, POSITIVE, UNKNOWN, SampleLabels, fill_rows
 

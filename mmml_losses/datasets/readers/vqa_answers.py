@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from ...evaluation.arrays import check_whole_number
-from ...evaluation.files import replacing
+from ...utils.arrays import check_whole_number
+from ...utils.files import replacing
 from ..errors import AnnotationError, MissingDataError
 from ..labels.label_file import checked_json_path
 from .annotation_files import read_json, refuse_repeated

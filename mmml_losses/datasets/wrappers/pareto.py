@@ -9,7 +9,7 @@ from numbers import Real
 
 import numpy as np
 
-from ...evaluation.class_groups import group_classes
+from ...utils.frequencies import group_classes
 from ..labels.sample_labels import POSITIVE
 
 ORDERS = ('co-occurrence', 'frequency')

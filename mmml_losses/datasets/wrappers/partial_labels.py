@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from mmengine.dataset import BaseDataset
 
-from ...evaluation.arrays import row_blocks
 from ...registry import DATASETS
+from ...utils.arrays import row_blocks
 from ..labels.draws import uniform_draws
 from ..labels.sample_labels import UNKNOWN, SampleLabels
 from .hiding import check_ratio, check_seed

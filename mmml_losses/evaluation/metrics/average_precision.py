@@ -10,11 +10,11 @@ import numpy as np
 
 from mmml_losses.registry import METRICS
 
-from ..arrays import Empty
-from ..class_groups import checked_frequencies, checked_groups, group_classes, load_class_frequencies
-from ..conventions import CONVENTIONS, ORDERED, Convention
-from ..predictions import Predictions
-from ..ranking import (
+from ...utils.arrays import Empty
+from ...utils.frequencies import checked_frequencies, checked_groups, group_classes, load_class_frequencies
+from ..functional.conventions import CONVENTIONS, ORDERED, Convention
+from ..functional.predictions import Predictions
+from ..functional.ranking import (
     MeanAveragePrecision,
     average_precision,
     fill_empty,
@@ -47,7 +47,7 @@ class MultiLabelAP(PredictionMetric):
         empty: ``'skip'`` leaves classes (samples) without a positive out of the means, ``'zero'`` counts them as 0,
             ``'error'`` refuses them. None does what the convention does.
         convention: ``'exact'``, ``'voc11'``, ``'mmpretrain'`` or ``'asl'``; see
-            :mod:`mmml_losses.evaluation.conventions`.
+            :mod:`mmml_losses.evaluation.functional.conventions`.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:

@@ -14,7 +14,7 @@ import torch
 from mmengine.evaluator import BaseMetric
 from mmengine.logging import print_log
 
-from ..predictions import Predictions
+from ..functional.predictions import Predictions
 from .columns import PredictionCollector
 from .gathering import broadcast_json
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from mmml_losses.registry import METRICS
 
-from ..binning import Binning, check_binning
-from ..bootstrap import Interval, calibration_intervals, check_resampling
-from ..calibration import (
+from ..functional.binning import Binning, check_binning
+from ..functional.bootstrap import Interval, calibration_intervals, check_resampling
+from ..functional.calibration import (
     AceReading,
     ClassReliabilityBins,
     ReliabilityBins,
@@ -22,9 +22,9 @@ from ..calibration import (
     class_reliability_bins,
     reliability_bins,
 )
-from ..calibration_line import CalibrationLine, calibration_line
-from ..predictions import Predictions
-from ..proper_scores import (
+from ..functional.calibration_line import CalibrationLine, calibration_line
+from ..functional.predictions import Predictions
+from ..functional.proper_scores import (
     brier_score,
     class_brier_scores,
     class_negative_log_likelihoods,

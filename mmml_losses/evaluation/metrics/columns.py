@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..arrays import as_labels
-from ..predictions import Predictions
+from ...utils.arrays import as_labels
+from ..functional.predictions import Predictions
 from .gathering import RowStore, decode_texts, encode_texts, gather_samples
 
 

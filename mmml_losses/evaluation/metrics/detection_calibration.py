@@ -12,10 +12,17 @@ from torch import Tensor
 
 from mmml_losses.registry import METRICS
 
-from ..binning import Binning
-from ..calibration import AceReading
-from ..detection import Detections, IgnoredOverlap, Objects, check_matching, detection_columns, match_detections
-from ..predictions import Predictions, checked_npz_path, save_predictions
+from ..functional.binning import Binning
+from ..functional.calibration import AceReading
+from ..functional.detection import (
+    Detections,
+    IgnoredOverlap,
+    Objects,
+    check_matching,
+    detection_columns,
+    match_detections,
+)
+from ..functional.predictions import Predictions, checked_npz_path, save_predictions
 from .base import refuse_raw_scores, warn_of_missing_samples
 from .calibration import BIN_ITEMS, CalibrationError
 from .columns import read_sample_idx

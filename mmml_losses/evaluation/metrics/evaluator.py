@@ -14,8 +14,8 @@ from torch import Tensor
 
 from mmml_losses.registry import EVALUATOR, MODELS
 
-from ..post_hoc import recalibrate
-from ..predictions import Predictions
+from ..functional.post_hoc import recalibrate
+from ..functional.predictions import Predictions
 from .base import PredictionMetric, class_names_of, refuse_raw_scores, warn_of_missing_samples
 from .columns import PredictionCollector
 from .gathering import broadcast_json

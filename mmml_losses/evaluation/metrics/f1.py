@@ -9,9 +9,9 @@ import numpy as np
 
 from mmml_losses.registry import METRICS
 
-from ..arrays import Empty, as_array
-from ..f1 import F1Scores, best_threshold, checked_thresholds, checked_top_k, f1_scores
-from ..predictions import Predictions
+from ...utils.arrays import Empty, as_array
+from ..functional.f1 import F1Scores, best_threshold, checked_thresholds, checked_top_k, f1_scores
+from ..functional.predictions import Predictions
 from .base import PredictionMetric, distinct_names
 
 OF_RESULT = {

@@ -8,9 +8,9 @@ from typing import Any
 
 from mmml_losses.registry import METRICS
 
-from ..predictions import Predictions
-from ..retrieval import RetrievalInterrupted, RetrievalMean, RetrievalResult, query_retrieval
-from ..retrieval.measure import check_settings
+from ..functional.predictions import Predictions
+from ..functional.retrieval import RetrievalInterrupted, RetrievalMean, RetrievalResult, query_retrieval
+from ..functional.retrieval.measure import check_settings
 from .base import PredictionMetric, finite_or_none, refuse_raw_scores
 
 ITEMS = ('overall', 'conditions', 'counts')

@@ -8,8 +8,8 @@ import numpy as np
 
 from mmml_losses.registry import METRICS
 
-from ..predictions import Predictions
-from ..recovery import LabelRecovery, label_recovery
+from ..functional.predictions import Predictions
+from ..functional.recovery import LabelRecovery, label_recovery
 from .base import PredictionMetric, refuse_raw_scores
 
 

@@ -6,7 +6,7 @@ import os
 
 from mmml_losses.registry import METRICS
 
-from ..predictions import Predictions, checked_npz_path, save_predictions
+from ..functional.predictions import Predictions, checked_npz_path, save_predictions
 from .base import PredictionMetric
 
 

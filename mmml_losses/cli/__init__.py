@@ -1,0 +1,1 @@
+"""Provide the command line: arguments, configs, tables and messages of the tools."""

@@ -1,0 +1,212 @@
+"""What the tools for pictures and reports share: how runs are named, where files go, and clear errors."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ..evaluation import Predictions, group_classes, load_class_frequencies, load_predictions
+from ..evaluation.functional.detection import are_detections
+from ..utils.errors import UsageError
+from ..utils.frequencies import HEAD_FROM, MEDIUM_FROM
+from ..visualization import read_label_recovery, save_figure
+from ..visualization.style import checked_picture_path
+
+Content = TypeVar('Content')
+Groups = dict[str, tuple[int, ...]]
+
+PREDICTIONS_FILE = 'predictions.npz'
+RUN_HELP = 'NAME=PATH or PATH: a predictions file (.npz), or a work folder that holds predictions.npz'
+
+
+def picture_parser(description: str, default_out: str) -> argparse.ArgumentParser:
+    """A parser with what every picture takes: where to put it, how fine it is, and its heading."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        '--out',
+        default=default_out,
+        type=_picture_path,  # refused before the work, not after it
+        metavar='FILE',
+        help='.png or .svg; %(default)s by default',
+    )
+    parser.add_argument('--title', help='heading of the picture')
+    parser.add_argument('--dpi', type=_resolution, default=150, help='pixels per inch of a .png')
+    return parser
+
+
+def add_runs(parser: argparse.ArgumentParser, help_text: str = RUN_HELP) -> None:
+    """Ask for one run or more."""
+    parser.add_argument('runs', nargs='+', metavar='RUN', help=help_text)
+
+
+def add_frequencies(parser: argparse.ArgumentParser) -> None:
+    """Ask how often classes occur in training, and what makes head, medium and tail."""
+    parser.add_argument(
+        '--frequencies',
+        metavar='FILE',
+        help='json file with the number of training images of each class, a list or {"class_frequencies": [...]}, for '
+        'head, medium and tail',
+    )
+    parser.add_argument('--head-from', type=int, metavar='N', help=f'fewest images of a head class; {HEAD_FROM}')
+    parser.add_argument('--medium-from', type=int, metavar='N', help=f'fewest images of a medium class; {MEDIUM_FROM}')
+
+
+def read_frequencies(options: argparse.Namespace) -> tuple[np.ndarray | None, Groups | None]:
+    """The frequencies of the classes, and the groups that follow from them; None and None where no file is given."""
+    limits = dict(head_from=options.head_from, medium_from=options.medium_from)
+    limits = {name: limit for name, limit in limits.items() if limit is not None}
+    if options.frequencies is None:
+        if limits:
+            raise UsageError('--head-from and --medium-from need --frequencies, the numbers that they divide')
+        return None, None
+    frequencies = read_file(options.frequencies, load_class_frequencies)
+    with clear_errors():
+        return frequencies, group_classes(frequencies, **limits)
+
+
+def split_names(arguments: Sequence[str]) -> dict[str, str]:
+    """Read ``NAME=VALUE`` or ``VALUE``, which then names itself.
+
+    A path with an equals sign in it needs a name: ``mine=./lr=0.1/predictions.npz``.
+    """
+    values: dict[str, str] = {}
+    for argument in arguments:
+        name, equals, value = argument.partition('=')
+        if not equals or not name or Path(argument).exists():
+            name, value = _own_name(argument), argument
+        if not value:
+            raise UsageError(f"nothing follows the name '{name}=': give NAME=PATH")
+        if name in values:
+            raise UsageError(f"two runs are called '{name}': name them apart as NAME=PATH")
+        values[name] = value
+    return values
+
+
+def load_runs(arguments: Sequence[str], with_detectors: bool = False) -> dict[str, Predictions]:
+    """Read the predictions of runs that are given as ``NAME=PATH`` or ``PATH``.
+
+    Args:
+        arguments: The runs.
+        with_detectors: Whether they may be of detectors, whose columns are detections and not classes.
+    """
+    with clear_errors():
+        runs = {name: load_predictions(file) for name, file in files_of(arguments).items()}
+    for name, run in runs.items():
+        if are_detections(run.class_names) and not with_detectors:
+            raise UsageError(f"'{name}' must be the run of a classifier, got detections, which are no labels")
+        if not (run.labels >= 0).any():
+            what = 'detection that counts' if are_detections(run.class_names) else 'known label'
+            raise UsageError(f"'{name}' has no {what}: there is nothing to measure")
+    return runs
+
+
+def files_of(arguments: Sequence[str]) -> dict[str, Path]:
+    """The predictions files of runs that are given as ``NAME=PATH`` or ``PATH``."""
+    return {name: find_predictions(path) for name, path in split_names(arguments).items()}
+
+
+def load_label_recovery(arguments: Sequence[str]) -> dict[str, dict[str, dict[int, float]]]:
+    """The label recovery of those runs whose folder has a log of it."""
+    with clear_errors():
+        curves = {name: read_label_recovery(file.parent) for name, file in files_of(arguments).items()}
+    return {name: of_run for name, of_run in curves.items() if of_run}
+
+
+def find_predictions(path: str) -> Path:
+    """The predictions file that a path means.
+
+    Args:
+        path: An ``.npz`` file or a folder with ``predictions.npz``.
+    """
+    file = Path(path).expanduser()
+    if file.suffix != '.npz':
+        if file.exists() and not file.is_dir():
+            raise UsageError(f'{path} must be an .npz file of predictions or a work folder')
+        file = file / PREDICTIONS_FILE
+    if not file.is_file():
+        raise UsageError(f'{file} does not exist; this makes it: python tools/test.py CONFIG CHECKPOINT --out {file}')
+    return file
+
+
+def read_file(path: str, reader: Callable[[Path], Content]) -> Content:
+    """Read a file that the user named, with one clear error where that fails."""
+    try:
+        return reader(Path(path).expanduser())
+    except OSError as error:
+        raise UsageError(f'{path} cannot be read: {error.strerror}') from error
+    except ValueError as error:
+        raise UsageError(f'{path} cannot be used: {error}') from error
+
+
+@contextmanager
+def clear_errors(subject: str = '') -> Iterator[None]:
+    """Turn the errors of functions about their arguments into those of a tool about its own.
+
+    Args:
+        subject: What they are about, such as the name of a run.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(f'{subject}: {error}' if subject else str(error)) from error
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Say in one line why a file could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f'{path} cannot be written: {error.strerror}') from error
+
+
+def draw(options: argparse.Namespace, plot: Callable[..., Figure], *args, **kwargs) -> None:
+    """Draw a picture into ``--out`` under ``--title``, and say where it is.
+
+    Args:
+        options: What :func:`picture_parser` parsed.
+        plot: A function of this package that returns a figure and takes ``title``.
+        *args: Go to it.
+        **kwargs: Go to it.
+    """
+    with clear_errors():
+        figure = plot(*args, title=options.title, **kwargs)
+    with writing(options.out):
+        print(f'wrote {save_figure(options.out, figure, options.dpi)}')
+
+
+def measured(runs: Mapping[str, Predictions], measure: Callable[[str, Predictions], object]) -> dict[str, object]:
+    """Apply a measure of a name and its predictions to every run, with errors that name the run."""
+    results = {}
+    for name, run in runs.items():
+        with clear_errors(name):
+            results[name] = measure(name, run)
+    return results
+
+
+def _picture_path(text: str) -> Path:
+    try:
+        return checked_picture_path(text, 'the picture')
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _resolution(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'must be a whole number of at least 1, got {text}')
+    return int(text)
+
+
+def _own_name(path: str) -> str:
+    """What a run is called that was given no name: its folder, or its file unless all have that name."""
+    file = Path(path)
+    if file.suffix == '.npz' and file.name != PREDICTIONS_FILE:
+        return file.stem
+    folder = file.parent if file.suffix == '.npz' else file
+    return folder.resolve().name or str(folder)

@@ -1,0 +1,92 @@
+"""The probability that the classifier of a detector starts with, through the link of its loss."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+
+import torch
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+from torch import Tensor, nn
+
+from ...hosts.kinds import is_a
+from ...losses import Link, MultiLabelLoss, PhiLink, SigmoidLink
+from ...losses.links import ScaledLink
+from ...registry import HOOKS
+
+# Most dense heads of MMDetection make all biases of a new classifier the log-odds of this: objects are rare.
+PRIOR = 0.01
+SIGMOID_BIAS = math.log(PRIOR / (1 - PRIOR))
+
+
+@HOOKS.register_module()
+class ClassifierPriorHook(Hook):
+    """Lets the new classifier of a detector start with a probability of 0.01 for every class.
+
+    MMDetection gives most dense heads biases that the sigmoid reads so. By the link of SPA they would be 3e-8, a long
+    way to go before the first object is found. RoI heads start with biases of 0, because MMDetection means them for a
+    softmax: a sigmoid reads them as 0.5, and the negatives would outweigh all else. Either become the logits that the
+    link of the loss reads as 0.01. Classifiers that have been trained are left alone, and so are those that MMDetection
+    starts in another way (DETR, RPN).
+    """
+
+    def before_train(self, runner: Runner) -> None:
+        """Set the biases, after weights were initialised or loaded."""
+        for layer, bias in start_classifiers(runner.model).items():
+            runner.logger.info(f'{layer}.bias starts at {bias:.4f}, which the loss reads as a probability of {PRIOR}')
+
+
+@torch.no_grad()
+def start_classifiers(model: nn.Module) -> dict[str, float]:
+    """Give the untrained classifiers of a detector the biases that their losses read as a probability of 0.01.
+
+    Args:
+        model: Any model. What has biases other than those of MMDetection's initialisation stays as it is.
+
+    Returns:
+        The mean bias by the name of each layer that has new ones.
+    """
+    started = {}
+    for head_name, head in model.named_modules():
+        loss = getattr(head, 'loss_cls', None)
+        if not isinstance(loss, MultiLabelLoss):
+            continue
+        biases = _starting_biases(loss.link, head.num_classes)
+        for name, bias in _untrained_biases(head):
+            new = biases.to(bias).repeat(len(bias) // head.num_classes)  # of several anchors, classes come last
+            if not torch.equal(bias, new):
+                bias.copy_(new)
+                started['.'.join(filter(None, (head_name, name)))] = new.mean().item()
+    return started
+
+
+def _untrained_biases(head: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """The biases of classifiers of a head that are as MMDetection initialises them, with the names of the layers."""
+    for name, layer in head.named_modules():
+        bias = getattr(layer, 'bias', None)
+        if not isinstance(bias, nn.Parameter) or bias.numel() % head.num_classes:
+            continue
+        in_roi_head = name == 'fc_cls' and is_a(head, 'BBoxHead')  # where other layers start with 0, too
+        if ('cls' in name and _is_constant(bias, SIGMOID_BIAS)) or (in_roi_head and _is_constant(bias, 0)):
+            yield name, bias
+
+
+def _starting_biases(link: Link, num_classes: int) -> Tensor:
+    """One for each class: a fitted link may read them differently."""
+    if _trains_the_sigmoid(link):
+        return torch.full((num_classes,), SIGMOID_BIAS, dtype=torch.float64)
+    link = copy.deepcopy(link).cpu()  # wherever the model is
+    return link.inverse(torch.full((num_classes,), PRIOR, dtype=torch.float64))
+
+
+def _trains_the_sigmoid(link: Link) -> bool:
+    """Whether the loss of a link is one of the sigmoid; phi reads what such a loss has trained."""
+    while isinstance(link, ScaledLink) and link.base is not None:
+        link = link.base
+    return isinstance(link, (SigmoidLink, PhiLink))
+
+
+def _is_constant(bias: Tensor, value: float) -> bool:
+    return bool((bias == bias.new_tensor(value)).all())

@@ -1,0 +1,302 @@
+"""How many hidden labels a training finds, epoch by epoch."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import torch
+from mmengine.dataset import BaseDataset, ConcatDataset
+from mmengine.dist import all_reduce, get_world_size
+from mmengine.hooks import Hook
+from mmengine.logging import print_log
+from mmengine.runner import Runner
+from torch import Tensor, nn
+
+from ...datasets.wrappers.label_wrapper import LabelWrapper
+from ...evaluation import LabelRecovery, label_recovery
+from ...losses import EMAPLLoss, MultiLabelLoss, SumLoss
+from ...losses.core.inputs import one_hot_targets, promote
+from ...losses.corrections import check_threshold
+from ...registry import HOOKS
+from .training_set import losses_of
+
+COUNTS = ('num_hidden', 'num_corrected', 'num_recovered', 'num_rejected')
+# Corrected targets (N, C) from logits, targets and what else the loss was called with.
+Correction = Callable[..., Tensor]
+
+
+@HOOKS.register_module()
+class LabelRecoveryHook(Hook):
+    """Compares, in every epoch, the labels that the loss made of the given ones with the true ones.
+
+    The training set stands in a label wrapper, which hid the labels and knows them; the hook alone reads them, and
+    training is the same with and without it. After each epoch it logs one line and hands percentages to the visualizer
+    as ``label_recovery/precision``, ``recall``, ``PPV`` and ``NPV`` (see :class:`mmml_losses.evaluation.LabelRecovery`)
+    and the counts ``num_hidden``, ``num_corrected``, ``num_recovered`` and ``num_rejected``, with the number of the
+    epoch as the step, from 1. What has nothing to count is left out. The processes of a distributed training are
+    counted together. Of several losses that correct, as the experts of ``ExpertsHead`` have them, the percentages are
+    of all corrections together and the counts are means over the losses, so that a label counts once.
+
+    What counts as corrected:
+
+    - SPLC, LASD, LL-Ct and LL-Cp: what the loss took as positive in the step in which it saw the sample.
+    - LL-R: what it rejected, which is what LL-Ct would have turned positive.
+    - ROLE: estimates above 0.5.
+    - EM + APL: nothing, since it only tells negatives. ``NPV`` is of its pseudo-negatives, however probable they are,
+      and ``num_rejected`` the labels that it leaves to entropy.
+    - Pseudo labels, with a loss that corrects nothing: the positives that a wrapper (``Relabelled``) brought back to a
+      training set from which another one took them. They are the same in each epoch.
+
+    On a GPU every step waits for the corrected labels.
+
+    Args:
+        threshold: Judges, in place of what the loss corrects, the given negatives that the model finds more probable
+            than this, with any loss: the curves without correction in Figure 7 of the Hill and SPLC paper. For a head
+            of one classifier.
+
+    Attributes:
+        recovery: The counts of the last epoch, added up over the losses; None before.
+    """
+
+    def __init__(self, threshold: float | None = None):
+        self.threshold = None if threshold is None else check_threshold(threshold)
+        self.recovery: LabelRecovery | None = None
+        self._found: LabelRecovery | None = None
+        self._data_samples: Sequence | None = None
+        self._handles: list = []
+
+    def before_train(self, runner: Runner) -> None:
+        """Read the true labels, and find out what corrects."""
+        self._labels = HiddenLabels(runner.train_dataloader.dataset)
+        self._corrections = find_corrections(runner.model, self.threshold)
+        if not self._corrections and not self._labels.has_corrections:
+            names = sorted({type(loss).__name__ for loss in losses_of(runner.model)})
+            raise ValueError(
+                'LabelRecoveryHook needs a loss that corrects labels (SPLC, LASD, LL-R, LL-Ct, LL-Cp, EM + APL, ROLE) '
+                f'or a training set with pseudo labels, got {" and ".join(names) or "no loss of this package"} and '
+                'labels as they were given: threshold=... judges what the model predicts'
+            )
+        if not self._labels.num_hidden:
+            self._log('the training set hides no positive label: there is nothing to recover', logging.WARNING)
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        """Start to look at what the losses are called with."""
+        self._found = LabelRecovery.empty(self._labels.num_classes)
+        # Only while an epoch runs: copies of the model, which other hooks make, stay without.
+        for loss, correction in self._corrections.items():
+            # Compiled losses run it as plain Python.
+            watch = torch.compiler.disable(partial(self._watch, correction))
+            self._handles.append(loss.register_forward_hook(watch, with_kwargs=True))
+
+    def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: dict | None = None) -> None:
+        """Note which samples come."""
+        self._data_samples = data_batch.get('data_samples') if isinstance(data_batch, dict) else None
+
+    def after_train_epoch(self, runner: Runner) -> None:
+        """Count together, and report."""
+        while self._handles:
+            self._handles.pop().remove()
+        self._data_samples = None
+        if self._corrections:
+            counts = torch.from_numpy(self._found.counts())
+            if get_world_size() > 1:
+                all_reduce(counts)
+            self.recovery = LabelRecovery.from_counts(counts.numpy())
+        else:
+            self.recovery = self._labels.recovery_of_pseudo_labels()
+        num_losses = max(len(self._corrections), 1)
+        self._log(f'epoch {runner.epoch + 1}: {describe_recovery(self.recovery, num_losses)}')
+        runner.visualizer.add_scalars(scalars_of(self.recovery, num_losses), step=runner.epoch + 1)
+
+    @torch.no_grad()
+    def _watch(self, correction: Correction, loss: MultiLabelLoss, args: tuple, kwargs: dict, output: object) -> None:
+        if not loss.training:
+            return
+        call = inspect.signature(MultiLabelLoss.forward).bind(loss, *args, **kwargs).arguments
+        logits = promote(call['cls_score'].detach())
+        target = one_hot_targets(call['target'], logits)
+        rows = self._labels.rows_of(self._data_samples)
+        self._labels.check_targets(rows, target.cpu().numpy())
+        corrected = correction(logits, target, **call.get('kwargs', {}))
+        self._found += label_recovery(self._labels.given[rows], self._labels.true[rows], corrected)
+
+    def _log(self, message: str, level: int = logging.INFO) -> None:
+        print_log(f'Label recovery: {message}', logger='current', level=level)
+
+
+class HiddenLabels:
+    """The labels of a training set that hides some, by sample.
+
+    Args:
+        dataset: A label wrapper; or wrappers of MMEngine around such.
+
+    Attributes:
+        true: (M, C) int8, as the innermost datasets have them.
+        given: (M, C) int8, without what was hidden.
+        served: (M, C) int8, as the loss gets them. It differs from ``given`` where pseudo labels came in.
+    """
+
+    def __init__(self, dataset: BaseDataset):
+        wrappers = list({id(wrapper): wrapper for wrapper in _outermost_wrappers(dataset)}.values())
+        self.true = np.concatenate([wrapper.true_labels() for wrapper in wrappers])
+        self.given = np.concatenate([wrapper.uncorrected_labels() for wrapper in wrappers])
+        self.served = np.concatenate([wrapper.observed_labels() for wrapper in wrappers])
+        self.has_corrections = bool((self.served != self.given).any())
+        if not self.has_corrections:
+            self.served = self.given
+        # A position names a sample of one wrapper. Among the parts of a ConcatDataset it takes the file as well.
+        self._positions = None if len(wrappers) == 1 else self._position_by_file(wrappers)
+
+    @property
+    def num_classes(self) -> int:
+        return self.true.shape[1]
+
+    @property
+    def num_hidden(self) -> int:
+        return int(((self.true == 1) & (self.given != 1)).sum())
+
+    def recovery_of_pseudo_labels(self) -> LabelRecovery:
+        """What the labels that are served recovered of those that were hidden."""
+        return label_recovery(self.given, self.true, self.served)
+
+    def rows_of(self, data_samples: Sequence | None) -> np.ndarray:
+        """Where the labels of the samples of a batch are."""
+        if data_samples is None:
+            raise ValueError("LabelRecoveryHook needs batches with 'data_samples', as PackInputs makes them")
+        positions = [sample.get('sample_idx') for sample in data_samples]
+        if None in positions:
+            raise ValueError(
+                "sample_idx must be in the data samples for LabelRecoveryHook, got none: add 'sample_idx' to meta_keys "
+                'of PackInputs in the training pipeline'
+            )
+        if self._positions is None:
+            return np.asarray(positions, dtype=np.int64)
+        keys = [(sample.get('img_path'), at) for sample, at in zip(data_samples, positions, strict=True)]
+        unknown = next((key for key in keys if key not in self._positions), None)
+        if unknown is not None:
+            raise ValueError(
+                'img_path must name the images of the training set for LabelRecoveryHook, because sample_idx repeats '
+                f'in a ConcatDataset, got {unknown[0]!r}: pack it, or put the label wrapper around the ConcatDataset'
+            )
+        return np.asarray([self._positions[key] for key in keys], dtype=np.int64)
+
+    def check_targets(self, rows: np.ndarray, target: np.ndarray) -> None:
+        """Refuse targets that are not the labels of these samples."""
+        if target.shape != (len(rows), self.num_classes) or (target != self.served[rows]).any():
+            raise ValueError(
+                'targets of the loss must be the labels of the training set for LabelRecoveryHook, got others: '
+                'augmentations that change labels (mixup, CutMix) or the number of samples cannot be used'
+            )
+
+    def _position_by_file(self, wrappers: list[LabelWrapper]) -> dict[tuple[str | None, int], int]:
+        positions: dict[tuple[str | None, int], int] = {}
+        row = 0
+        for wrapper in wrappers:
+            for position in range(len(wrapper)):
+                key = (wrapper.get_data_info(position).get('img_path'), position)
+                first = positions.setdefault(key, row)
+                if any((labels[first] != labels[row]).any() for labels in (self.true, self.given, self.served)):
+                    raise ValueError(
+                        f'sample_idx and img_path must name one sample for LabelRecoveryHook, got {key} for samples '
+                        'of different labels: put the label wrapper around the ConcatDataset'
+                    )
+                row += 1
+        return positions
+
+
+def find_corrections(model: nn.Module, threshold: float | None = None) -> dict[MultiLabelLoss, Correction]:
+    """The losses in a model that correct labels, each with a function that tells how; call it after the loss.
+
+    Args:
+        model: Any model.
+        threshold: Takes the probabilities above it for corrections of any loss.
+    """
+    if threshold is not None:
+        outermost = list(_outermost_losses(model))
+        if len(outermost) > 1:
+            raise ValueError(
+                f'threshold must be None for a model of {len(outermost)} losses, such as the experts of ExpertsHead, '
+                f'got {threshold}: none of them is called with what the model predicts'
+            )
+        # Heads ask a sum for its parts, so that the first part is called, and not the sum.
+        return {
+            next(part for part in losses_of(loss) if not isinstance(part, SumLoss)): partial(_probable, loss, threshold)
+            for loss in outermost
+        }
+    corrections: dict[MultiLabelLoss, Correction] = {}
+    for loss in losses_of(model):
+        if isinstance(loss, EMAPLLoss):
+            corrections[loss] = partial(_with_pseudo_negatives, loss)
+        elif hasattr(loss, 'corrected_targets'):
+            corrections[loss] = loss.corrected_targets
+        elif hasattr(loss, 'rejected'):
+            corrections[loss] = partial(_with_rejected, loss)
+    return corrections
+
+
+def describe_recovery(recovery: LabelRecovery, num_losses: int = 1) -> str:
+    """What was recovered, in one sentence; of several losses on average."""
+    shares = ', '.join(f'{name} {value:.2f}' for name, value in _percentages(recovery).items())
+    hidden, corrected, recovered, rejected, unknown = (
+        f'{getattr(recovery, name) / num_losses:,.0f}' for name in (*COUNTS, 'num_unknown')
+    )
+    return (
+        (f'on average of {num_losses} losses ' if num_losses > 1 else '')
+        + f'{recovered} of {hidden} hidden positives are among the {corrected} corrected labels'
+        + (f', {rejected} labels are left open' if recovery.num_rejected else '')
+        + (f', {unknown} labels have no known truth' if recovery.num_unknown else '')
+        + (f' ({shares})' if shares else '')
+    )
+
+
+def scalars_of(recovery: LabelRecovery, num_losses: int = 1) -> dict[str, float]:
+    """What goes to the visualizer, by name; counts of several losses on average."""
+    values = _percentages(recovery)
+    values |= {name: getattr(recovery, name) / num_losses for name in COUNTS}
+    return {f'label_recovery/{name}': value for name, value in values.items()}
+
+
+def _percentages(recovery: LabelRecovery) -> dict[str, float]:
+    shares = dict(precision=recovery.precision, recall=recovery.recall, PPV=recovery.ppv, NPV=recovery.npv)
+    return {name: 100 * value for name, value in shares.items() if not math.isnan(value)}
+
+
+def _with_pseudo_negatives(loss: EMAPLLoss, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
+    # Their soft labels are low for their class, and may still be above one half.
+    return loss.corrected_targets(logits, target, **kwargs).clamp(max=0).where(target == 0, target)
+
+
+def _with_rejected(loss: MultiLabelLoss, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
+    return target.masked_fill(loss.rejected(logits, target, **kwargs), 1)
+
+
+def _probable(loss: MultiLabelLoss, threshold: float, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
+    return target.masked_fill((target != 1) & (loss.probabilities(logits) > threshold), 1)
+
+
+def _outermost_losses(module: nn.Module) -> Iterator[MultiLabelLoss]:
+    if isinstance(module, MultiLabelLoss):
+        yield module
+    else:
+        for child in module.children():
+            yield from _outermost_losses(child)
+
+
+def _outermost_wrappers(dataset: BaseDataset) -> Iterator[LabelWrapper]:
+    if isinstance(dataset, LabelWrapper):
+        yield dataset
+    elif isinstance(dataset, ConcatDataset):
+        for part in dataset.datasets:
+            yield from _outermost_wrappers(part)
+    elif hasattr(dataset, 'dataset'):  # repeated, balanced or split: the samples keep their positions
+        yield from _outermost_wrappers(dataset.dataset)
+    else:
+        raise ValueError(
+            f'LabelRecoveryHook needs a training set that knows its true labels, got {type(dataset).__name__} outside '
+            'of any label wrapper, such as mmml_losses.Relabelled'
+        )

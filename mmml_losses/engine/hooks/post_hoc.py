@@ -1,0 +1,217 @@
+"""Recalibrated probabilities beside the raw ones, in every evaluation of a training."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from mmengine.evaluator import Evaluator
+from mmengine.hooks import EMAHook, Hook
+from mmengine.logging import print_log
+from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
+from torch import nn
+
+from ...evaluation import MultiLabelEvaluator, PredictionMetric, Predictions, log_odds_of
+from ...evaluation.metrics.columns import PredictionCollector
+from ...losses.links import Link, ScaledLink, VectorLink
+from ...registry import HOOKS, SCOPE
+from ...utils.errors import UsageError
+from ..loss_links import METHODS, describe_link, phi_link_of
+from .calibration_data import calibration_dataloader
+
+CHECKPOINT_KEY = 'post_hoc'
+
+
+@HOOKS.register_module()
+class PostHocCalibrationHook(Hook):
+    """Reports every metric once more for recalibrated probabilities: ``multi-label/temperature/ACE``.
+
+    ``'phi'`` undoes the bias of Focal and ASL by the focusing powers and the margin of the loss; nothing is fitted.
+    ``'temperature'``, ``'platt'`` and ``'vector'`` are fitted when the training ends, before its last checkpoint is
+    written, which keeps the values: a test of that checkpoint reports them. Earlier validations have none. The weights
+    are those that a validation would have, averaged ones where ``EMAHook`` averages.
+
+    The model and its predictions stay as they are; ``tools/calibrate.py`` makes a model that reads recalibrated ones.
+
+    The evaluator must be a ``MultiLabelEvaluator``.
+
+    Args:
+        methods: Some of ``'phi'``, ``'temperature'``, ``'platt'`` and ``'vector'``.
+        dataloader: Config of a dataloader with data to fit to; not that of the test. By default images of the training
+            set, unaugmented and with the labels of the training. The model has seen these, so a model that overfits
+            looks surer of them than it may be elsewhere: held-out data is better.
+        num_samples: How many images of the training set, evenly spread over it.
+
+    Example:
+        >>> custom_hooks = [dict(type='mmml_losses.PostHocCalibrationHook', methods=['phi', 'temperature'])]
+    """
+
+    # After EMAHook has averaged, before CheckpointHook saves.
+    priority = 'LOW'
+
+    def __init__(
+        self, methods: Sequence[str] = ('temperature',), dataloader: dict | None = None, num_samples: int = 5000
+    ):
+        known = ('phi', *METHODS)
+        if isinstance(methods, str) or not methods or any(method not in known for method in methods):
+            raise ValueError(f'methods must be some of {known}, got {methods!r}')
+        if num_samples < 1:
+            raise ValueError(f'num_samples must be at least 1, got {num_samples}')
+        self.methods = tuple(dict.fromkeys(methods))
+        self.dataloader = dataloader
+        self.num_samples = num_samples
+        self.links: dict[str, Link] = {}
+        self._loader = None
+
+    @property
+    def fitted_methods(self) -> tuple[str, ...]:
+        """Those of the methods that are fitted."""
+        return tuple(method for method in self.methods if method in METHODS)
+
+    def before_run(self, runner: Runner) -> None:
+        """Find now what would otherwise end a long training without a result."""
+        if 'phi' in self.methods:
+            self.links['phi'] = phi_link_of(runner)
+        if is_training(runner):
+            if isinstance(runner._val_loop, BaseLoop):
+                self._multi_label_evaluator(runner.val_evaluator)
+            if self.fitted_methods:
+                self._loader = calibration_dataloader(runner, self.dataloader, self.num_samples)
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Take the fitted values of a checkpoint, unless another training begins from it."""
+        if is_training(runner) and not runner._resume:
+            return
+        for method in self.fitted_methods:
+            state = checkpoint.get(CHECKPOINT_KEY, {}).get(method)
+            if state is not None:
+                link = new_link(method, state['scale'].numel() if method == 'vector' else 1)
+                link.load_state_dict(state)
+                self.links[method] = link
+
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Keep the fitted values."""
+        fitted = {method: self.links[method].state_dict() for method in self.fitted_methods if method in self.links}
+        if fitted:
+            checkpoint[CHECKPOINT_KEY] = fitted
+
+    def after_train_epoch(self, runner: Runner) -> None:
+        """Fit at the end of a training by epochs."""
+        if self.fitted_methods and self.is_last_train_epoch(runner):
+            self.fit(runner)
+
+    def after_train_iter(self, runner: Runner, batch_idx: int, data_batch=None, outputs: dict | None = None) -> None:
+        """Fit at the end of a training by iterations."""
+        by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
+        if self.fitted_methods and not by_epoch and self.is_last_train_iter(runner):
+            self.fit(runner)
+
+    def after_train(self, runner: Runner) -> None:
+        """Say it when a training stopped before its end."""
+        self._say_what_is_missing('the training ended early')
+
+    def before_val_epoch(self, runner: Runner) -> None:
+        """Let the validation report what is known by now."""
+        if not is_training(runner):
+            self._say_what_is_missing('the checkpoint has none')
+        self._add_links(runner.val_evaluator)
+
+    def before_test_epoch(self, runner: Runner) -> None:
+        """Let the test report it."""
+        evaluator = runner.test_evaluator
+        if not measures_nothing(evaluator):
+            self._say_what_is_missing('the checkpoint has none')
+            self._add_links(evaluator)
+
+    def fit(self, runner: Runner) -> None:
+        """Fit the links to the calibration data."""
+        with averaged_weights(runner):
+            predictions = predict(runner.model, self._loader)
+        if predictions is None:
+            return  # the main process measures, and writes the checkpoint
+        log_odds, targets = log_odds_of(predictions.scores), torch.from_numpy(predictions.labels).double()
+        for method in self.fitted_methods:
+            link = new_link(method, predictions.num_classes)
+            try:
+                found = link.fit(log_odds, targets)
+            except ValueError as error:
+                # Not an error that ends the run: the last checkpoint is still to be written.
+                print_log(f'No {method} scaling could be fitted: {error}', logger='current', level=logging.ERROR)
+                continue
+            self.links[method] = link
+            print_log(
+                f'{method} scaling, fitted to {predictions.num_samples:,} samples: {describe_link(link, targets)}; '
+                f'their negative log-likelihood went from {found.before:.4f} to {found.after:.4f}',
+                logger='current',
+            )
+
+    def _add_links(self, evaluator: Evaluator) -> None:
+        evaluator = self._multi_label_evaluator(evaluator)
+        for method, link in self.links.items():
+            evaluator.add_post_hoc(method, link)
+
+    def _multi_label_evaluator(self, evaluator: Evaluator) -> MultiLabelEvaluator:
+        if not isinstance(evaluator, MultiLabelEvaluator):
+            raise UsageError(
+                f"{type(self).__name__} needs an evaluator dict(type='{SCOPE}.MultiLabelEvaluator', metrics=[...]), "
+                f'got {type(evaluator).__name__}'
+            )
+        return evaluator
+
+    def _say_what_is_missing(self, reason: str) -> None:
+        missing = [method for method in self.fitted_methods if method not in self.links]
+        if missing:
+            print_log(
+                f'{type(self).__name__}: nothing is fitted for {", ".join(missing)}, because {reason}; '
+                'tools/calibrate.py fits a trained model',
+                logger='current',
+                level=logging.WARNING,
+            )
+
+
+def new_link(method: str, num_classes: int) -> ScaledLink:
+    """A link to fit, on top of what the loss reads."""
+    kind = METHODS[method]
+    return kind(num_classes=num_classes) if kind is VectorLink else kind()
+
+
+def is_training(runner: Runner) -> bool:
+    """Whether a Runner trains: only then its training loop is built."""
+    return isinstance(runner._train_loop, BaseLoop)
+
+
+def measures_nothing(evaluator: Evaluator) -> bool:
+    """Whether an evaluator only keeps predictions, as that of a run for pseudo labels does."""
+    return all(isinstance(metric, PredictionMetric) and not metric.measures_scores for metric in evaluator.metrics)
+
+
+@contextmanager
+def averaged_weights(runner: Runner) -> Iterator[None]:
+    """The weights of a validation, where a hook has some of its own for that."""
+    averaging = [hook for hook in runner.hooks if isinstance(hook, EMAHook)]
+    for hook in averaging:
+        hook.before_val_epoch(runner)
+    try:
+        yield
+    finally:
+        for hook in averaging:
+            hook.after_val_epoch(runner)
+
+
+@torch.no_grad()
+def predict(model: nn.Module, dataloader) -> Predictions | None:
+    """Scores and labels of a dataset, each sample once; None on other than the main process.
+
+    Args:
+        model: A classifier whose ``val_step`` gives samples with ``pred_score``. Its mode stays what it was.
+        dataloader: Its data, dealt to the processes in turn when there are several.
+    """
+    collected = PredictionCollector(('scores', 'labels'))
+    was_training = model.training
+    model.eval()
+    for batch in dataloader:
+        collected.keep(collected.read([sample.to_dict() for sample in model.val_step(batch)]))
+    model.train(was_training)
+    return collected.gather(len(dataloader.dataset), ())

@@ -1,0 +1,120 @@
+"""What losses and heads need to know of the whole training set, and what losses remember of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from mmengine.dataset import BaseDataset
+from mmengine.hooks import Hook
+from mmengine.logging import print_log
+from mmengine.runner import BaseLoop, IterBasedTrainLoop, Runner
+from torch import nn
+
+from ...datasets.labels.leaf_labels import DatasetKindError
+from ...datasets.labels.reading import LabelChanges, read_label_changes
+from ...losses import MultiLabelLoss
+from ...registry import HOOKS
+
+
+@HOOKS.register_module()
+class TrainingSetHook(Hook):
+    """Shows the labels of the training set to every module of the model that asks for them, and says so in the log.
+
+    A module asks by ``wants_training_labels`` and is told by ``see_training_labels``, see
+    :class:`mmml_losses.losses.MultiLabelLoss`. Class frequencies (DB, CB, RW, LDAM, weighted BCE, experts) come that
+    way unless the config gives them, and so does the label graph of ML-GCN.
+
+    The labels are read once, without loading an image, before a checkpoint is; each process reads them for itself.
+    Every image counts once: ``RepeatDataset`` and ``ClassBalancedDataset`` are ways to draw images, which do not change
+    how many there are. In a detector's dataset an image has the classes of its instances that are not to be ignored.
+
+    After each epoch the hook lets the losses of a distributed training share what they remember of their samples.
+    """
+
+    # Before EMAHook copies the model, whose buffers then have their final shapes, and before CheckpointHook saves it.
+    priority = 'HIGH'
+
+    def before_run(self, runner: Runner) -> None:
+        """Show the training set, if this is a training: only then the loop is built by now."""
+        if isinstance(getattr(runner, '_train_loop', None), BaseLoop):
+            warn_of_iterations(losses_of(runner.model), runner)
+            self.before_train(runner)
+
+    def before_train(self, runner: Runner) -> None:
+        """Show the training set to the modules that have not seen it."""
+        waiting = [
+            module for module in runner.model.modules() if _learns_labels(module) and module.wants_training_labels
+        ]
+        remembering = [loss for loss in losses_of(runner.model) if loss.remembers_samples]
+        if not waiting and not remembering:
+            return
+        found = read_training_set(runner.train_dataloader.dataset, head_classes(runner.model))
+        refuse_shared_indices(remembering, found.sample_idx)
+        if not waiting:
+            return
+        for module in waiting:
+            module.see_training_labels(torch.from_numpy(found.observed), torch.from_numpy(found.sample_idx))
+        # What the labels are like, LabelSummaryHook says.
+        images, classes = found.observed.shape
+        print_log(f'Training set shown to {_names(waiting)}: {images:,} images, {classes:,} classes', logger='current')
+
+    def after_train_epoch(self, runner: Runner) -> None:
+        """Let the losses share what they remember."""
+        for loss in losses_of(runner.model):
+            loss.synchronize()
+
+
+def losses_of(model: nn.Module) -> list[MultiLabelLoss]:
+    """All losses of this package in a model, those inside of others as well."""
+    return [module for module in model.modules() if isinstance(module, MultiLabelLoss)]
+
+
+def read_training_set(dataset: BaseDataset, num_classes: int | None = None) -> LabelChanges:
+    """The labels of a training set, each image once, see :func:`mmml_losses.datasets.read_label_changes`."""
+    try:
+        return read_label_changes(dataset, num_classes)
+    except DatasetKindError as error:
+        raise ValueError(f'{error}: give class_frequencies as a list or a json file') from error
+
+
+def refuse_shared_indices(losses: list[MultiLabelLoss], sample_idx: np.ndarray) -> None:
+    """Refuse a training set in which two images have one ``sample_idx``, for losses that know images by it."""
+    found, counts = np.unique(sample_idx, return_counts=True)
+    if losses and (counts > 1).any():
+        raise ValueError(
+            f'sample_idx must name one image each for {_names(losses)}, got {found[counts > 1][0]} for '
+            f'{counts.max()} images: the parts of a ConcatDataset number their images alike'
+        )
+
+
+def warn_of_iterations(losses: list[MultiLabelLoss], runner: Runner) -> None:
+    """Say it when losses that go by epochs train by iterations, where the epoch stays 0."""
+    names = _names(loss for loss in losses if loss.goes_by_epochs)
+    if names and isinstance(runner.train_loop, IterBasedTrainLoop):
+        print_log(
+            f'{names} goes by epochs, and the training is by iterations, where the epoch stays 0: it will '
+            'never begin to correct. Use EpochBasedTrainLoop.',
+            logger='current',
+            level=logging.WARNING,
+        )
+
+
+def head_classes(model: nn.Module) -> int | None:
+    """Number of classes of the first head with a loss of this package or labels to learn, or None."""
+    for module in model.modules():
+        number = getattr(module, 'num_classes', None)
+        if isinstance(number, int) and any(_learns_labels(part) for part in module.modules()):
+            return number
+    return None
+
+
+def _learns_labels(module: nn.Module) -> bool:
+    """Whether a module can be shown the labels of the training set, as all losses of this package can."""
+    return hasattr(module, 'see_training_labels')
+
+
+def _names(modules: Iterable[nn.Module]) -> str:
+    return ', '.join(sorted({type(module).__name__ for module in modules}))

@@ -1,0 +1,1 @@
+"""Measure arrays and tensors of scores and labels."""

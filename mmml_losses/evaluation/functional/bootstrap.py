@@ -1,0 +1,191 @@
+"""How sure are the calibration errors? Intervals by resampling images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...utils import arrays
+from ...utils.arrays import ArrayLike, as_labels_of, as_probabilities, check_whole_number
+from .binning import Binning, check_binning, pooled_limits, sums_in_bins
+from .calibration import AceReading, check_ace, errors_of
+from .calibration_line import fit_line, line_sums
+from .proper_scores import clip_of, clipped_log_loss, sample_sums, squared_error
+
+BIN_MEASURES = ('ace', 'mce', 'ece')
+LINE_MEASURES = ('slope', 'intercept')
+MEASURES = (*BIN_MEASURES, 'brier', 'nll', *LINE_MEASURES)
+
+
+class ImageSums(NamedTuple):
+    """What a measure needs to know of each image.
+
+    Attributes:
+        sums: (N, K) sums over the known pairs of each image.
+        read: Turns (R, K) sums over the images of R resamples into the measures of each resample.
+        whole: The measures of the whole set, where they are not what ``read`` makes of the sums over all images.
+    """
+
+    sums: np.ndarray
+    read: Callable[[np.ndarray], dict[str, np.ndarray]]
+    whole: dict[str, float] | None = None
+
+
+class Interval(NamedTuple):
+    """A measure of the whole set between two quantiles of its resamples."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+def calibration_intervals(
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    num_bins: int = 10,
+    binning: Binning = 'width',
+    ace: AceReading = 'non-empty',
+    *,
+    measures: Sequence[str] = BIN_MEASURES,
+    num_resamples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """Percentile bootstrap intervals of pooled calibration measures.
+
+    Whole images are drawn with replacement, as often as there are images: the labels of an image hang together, and
+    resampling single pairs would pretend to know more. All measures are functions of sums over images, so each image
+    is binned once, and a resample is a weighted sum of a few numbers of each image.
+
+    Limits of bins of equal mass stay those of the whole set. Slope and intercept of a resample are two Newton steps
+    away from those of the whole set, on a likelihood that is known there up to its third derivatives. Gaps are absolute
+    values, so noise makes them larger: resamples of a well calibrated model have greater errors than the model itself,
+    and the value may lie near the lower end or below it.
+
+    Args:
+        probabilities: (N, C) predicted probabilities in [0, 1], one row for each image.
+        labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
+        num_bins: Number of bins.
+        binning: ``'width'`` or ``'mass'``.
+        ace: Which ACE; see :func:`~mmml_losses.evaluation.calibration_errors`.
+        measures: Some of ``'ace'``, ``'mce'``, ``'ece'``, ``'brier'``, ``'nll'``, ``'slope'`` and ``'intercept'``.
+        num_resamples: Number of resamples.
+        confidence: Share of the resamples between the two ends.
+        seed: Of the random numbers.
+
+    Returns:
+        The interval of each measure. Without a known pair all is NaN; where no line can be fitted, the value is that
+        of :func:`~mmml_losses.evaluation.calibration_line` and both ends are NaN, and so they are if the fit did not
+        converge.
+    """
+    check_binning(num_bins, binning)
+    check_ace(ace, binning)
+    check_resampling(measures, num_resamples, confidence, seed)
+    probabilities = as_probabilities(probabilities)
+    labels = as_labels_of(probabilities, labels, 'probabilities')
+
+    limits = pooled_limits(probabilities, labels, num_bins, binning)
+    clip = clip_of(probabilities, None)
+    parts = [_binned(probabilities, labels, limits, ace)]
+    if {'brier', 'nll'} & set(measures):
+        parts.append(_scored(probabilities, labels, clip))
+    if set(LINE_MEASURES) & set(measures):
+        parts.append(_lined(probabilities, labels, clip))
+
+    whole, resamples = {}, {}
+    sums = np.concatenate([part.sums for part in parts], axis=1)
+    drawn = np.concatenate([weights @ sums for weights in _draws(len(sums), num_resamples, seed)])
+    starts = np.cumsum([0] + [part.sums.shape[1] for part in parts])
+    for part, start in zip(parts, starts, strict=False):
+        if part.whole is None:
+            whole |= {name: values[0] for name, values in part.read(part.sums.sum(axis=0, keepdims=True)).items()}
+        else:
+            whole |= part.whole
+        resamples |= part.read(drawn[:, start : start + part.sums.shape[1]])
+    return {name: _interval(whole[name], resamples[name], confidence) for name in measures}
+
+
+def check_resampling(measures: Sequence[str], num_resamples: int, confidence: float, seed: int = 0) -> None:
+    """Refuse measures that do not exist, too few resamples, an impossible confidence and a seed below 0."""
+    unknown = [name for name in measures if name not in MEASURES]
+    if unknown or isinstance(measures, str):
+        raise ValueError(f'measures must be some of {MEASURES}, got {measures!r}')
+    check_whole_number('num_resamples', num_resamples, 1)
+    check_whole_number('seed', seed, 0)
+    if not 0 < confidence < 1:
+        raise ValueError(f'confidence must lie between 0 and 1, got {confidence}')
+
+
+def _binned(probabilities: np.ndarray, labels: np.ndarray, limits: np.ndarray, ace: AceReading) -> ImageSums:
+    num_bins = len(limits) + 1
+
+    def read(sums: np.ndarray) -> dict[str, np.ndarray]:
+        counts, positives, total = sums.reshape(len(sums), 3, num_bins).transpose(1, 0, 2)
+        with np.errstate(invalid='ignore'):
+            errors = errors_of(counts, total / counts, positives / counts, ace)
+        return dict(zip(BIN_MEASURES, errors, strict=True))
+
+    sums = np.concatenate(sums_in_bins(probabilities, labels, limits, by='sample'), axis=1, dtype=np.float64)
+    return ImageSums(sums, read)
+
+
+def _scored(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> ImageSums:
+    def read(sums: np.ndarray) -> dict[str, np.ndarray]:
+        with np.errstate(invalid='ignore'):
+            return {'brier': sums[:, 0] / sums[:, 2], 'nll': sums[:, 1] / sums[:, 2]}
+
+    scores = [sample_sums(probabilities, labels, score) for score in (squared_error, clipped_log_loss(clip))]
+    counts = sample_sums(probabilities, labels, lambda p, positive: np.ones_like(p))
+    return ImageSums(np.stack([*scores, counts], axis=1), read)
+
+
+def _lined(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> ImageSums:
+    line = fit_line(probabilities, labels, clip)
+    whole = {'slope': line.slope, 'intercept': line.intercept}
+    if line.status != 'fitted':
+        # There is no line to step away from.
+        nothing = np.zeros((len(labels), 0))
+        return ImageSums(nothing, lambda sums: {name: np.full(len(sums), np.nan) for name in LINE_MEASURES}, whole)
+
+    def read(sums: np.ndarray) -> dict[str, np.ndarray]:
+        first, second, third = sums.T[:2], sums.T[2:5], sums.T[5:]
+        with np.errstate(invalid='ignore', divide='ignore', over='ignore'):
+            a, b = -_solved(second, first)
+            # After the first step, the first derivatives are half of what the third ones make of its square.
+            change = a * third[:3] + b * third[1:]
+            rest = (a * change[:2] + b * change[1:]) / 2
+            curvature = second + change
+            # Where the third derivatives bend the likelihood into a saddle, the first step was too long for a second.
+            is_convex = (curvature[0] > 0) & (curvature[0] * curvature[2] > curvature[1] ** 2)
+            da, db = np.where(is_convex, _solved(curvature, rest), 0)
+        return {'intercept': line.intercept + a - da, 'slope': line.slope + b - db}
+
+    return ImageSums(line_sums(probabilities, labels, clip, line), read, whole)
+
+
+def _solved(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Solve (2, R) pairs of equations with symmetric matrices (3, R): a singular one gives NaN and no exception."""
+    h00, h01, h11 = matrices
+    g0, g1 = vectors
+    return np.stack([h11 * g0 - h01 * g1, h00 * g1 - h01 * g0]) / (h00 * h11 - h01**2)
+
+
+def _draws(num_images: int, num_resamples: int, seed: int) -> Iterator[np.ndarray]:
+    """(k, N) matrices that say how often each image occurs in each of the next k resamples."""
+    rng = np.random.default_rng(seed)
+    step = max(1, arrays.BLOCK_ENTRIES // max(1, num_images))
+    for start in range(0, num_resamples, step):
+        size = min(step, num_resamples - start)
+        drawn = rng.integers(max(1, num_images), size=(size, num_images)) + num_images * np.arange(size)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=size * num_images)
+        yield counts.reshape(size, num_images).astype(np.float64)
+
+
+def _interval(value: float, resamples: np.ndarray, confidence: float) -> Interval:
+    resamples = resamples[np.isfinite(resamples)]
+    if not resamples.size:
+        return Interval(float(value), float('nan'), float('nan'))
+    lower, upper = np.quantile(resamples, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(value), float(lower), float(upper))

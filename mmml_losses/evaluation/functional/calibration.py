@@ -1,0 +1,258 @@
+"""Do probabilities mean what they say? Reliability bins and the errors read from them.
+
+Every error here is a summary of gaps :math:`|\\text{positive rate} - \\text{mean probability}|` of bins. Public code
+calls several of them ACE; :data:`ACE_READINGS` are those found there, and every function that gives one takes its name:
+
+- ``'non-empty'``: unweighted mean over the bins that hold a pair (average calibration error of Neumann et al. 2018, the
+  ACE of the SPA paper and of netcal). The default.
+- ``'all'``: unweighted mean over all bins, where an empty one counts as 0. More bins make it smaller.
+- ``'adaptive'``: unweighted mean over bins of equal mass (adaptive calibration error of Nixon et al. 2019, who average
+  it over classes). Needs bins made with ``binning='mass'``; those that ties leave empty are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ...utils.arrays import ArrayLike, as_labels_of, as_probabilities
+from .binning import Binning, BinSums, check_binning, class_limits, pooled_limits, sums_in_bins
+
+AceReading: TypeAlias = Literal['non-empty', 'all', 'adaptive']
+ACE_READINGS = ('non-empty', 'all', 'adaptive')
+
+
+@dataclass(frozen=True)
+class ReliabilityBins:
+    """Predicted probability against observed frequency, bin by bin.
+
+    Attributes:
+        counts: (B,) number of known (sample, class) pairs in each bin.
+        mean_probability: (B,) mean predicted probability; NaN in an empty bin.
+        positive_rate: (B,) share of positive labels; NaN in an empty bin.
+        edges: (B + 1,) limits of the bins, from 0 to 1; of equal width unless told otherwise.
+        binning: ``'width'`` or ``'mass'``.
+    """
+
+    counts: np.ndarray
+    mean_probability: np.ndarray
+    positive_rate: np.ndarray
+    edges: np.ndarray | None = None
+    binning: Binning = 'width'
+
+    def __post_init__(self):
+        if self.edges is None:
+            object.__setattr__(self, 'edges', np.arange(self.num_bins + 1) / self.num_bins)
+
+    @property
+    def num_bins(self) -> int:
+        return len(self.counts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and numbers, ready for JSON; None stands for NaN."""
+        return {
+            'binning': self.binning,
+            'edges': self.edges.tolist(),
+            'counts': self.counts.tolist(),
+            'mean_probability': _without_nan(self.mean_probability),
+            'positive_rate': _without_nan(self.positive_rate),
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> ReliabilityBins:
+        """Read what :meth:`to_dict` wrote."""
+        return cls(
+            counts=np.array(values['counts'], dtype=np.int64),
+            mean_probability=np.array(values['mean_probability'], dtype=np.float64),
+            positive_rate=np.array(values['positive_rate'], dtype=np.float64),
+            edges=np.array(values['edges'], dtype=np.float64),
+            binning=values['binning'],
+        )
+
+
+@dataclass(frozen=True)
+class ClassReliabilityBins:
+    """Reliability bins of each class; ``bins[c]`` are those of class c.
+
+    Attributes:
+        counts: (C, B) number of known samples in each bin.
+        mean_probability: (C, B) mean predicted probability; NaN in an empty bin.
+        positive_rate: (C, B) share of positive labels; NaN in an empty bin.
+        edges: (C, B + 1) limits of the bins, from 0 to 1.
+        binning: ``'width'`` or ``'mass'``.
+    """
+
+    counts: np.ndarray
+    mean_probability: np.ndarray
+    positive_rate: np.ndarray
+    edges: np.ndarray
+    binning: Binning = 'width'
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __getitem__(self, index: int) -> ReliabilityBins:
+        return ReliabilityBins(
+            self.counts[index],
+            self.mean_probability[index],
+            self.positive_rate[index],
+            self.edges[index],
+            self.binning,
+        )
+
+    @property
+    def num_bins(self) -> int:
+        return self.counts.shape[1]
+
+
+class CalibrationErrors(NamedTuple):
+    """Calibration errors in [0, 1], each a summary of :math:`|\\text{positive rate} - \\text{mean probability}|`.
+
+    Attributes:
+        ace: Unweighted mean over the bins, in one of the three readings; over the non-empty ones by default.
+        mce: Maximum over the non-empty bins.
+        ece: Mean weighted by the number of pairs in each bin.
+    """
+
+    ace: float
+    mce: float
+    ece: float
+
+
+class ClassCalibrationErrors(NamedTuple):
+    """Calibration errors of each class.
+
+    Attributes:
+        ace: (C,) unweighted means over the bins; NaN for a class without a known label.
+        mce: (C,) maxima over the non-empty bins; NaN likewise.
+        ece: (C,) means weighted by the number of samples in each bin; NaN likewise.
+    """
+
+    ace: np.ndarray
+    mce: np.ndarray
+    ece: np.ndarray
+
+    @property
+    def num_skipped(self) -> int:
+        """Number of classes without a known label."""
+        return int(np.isnan(self.mce).sum())
+
+    @property
+    def mean(self) -> CalibrationErrors:
+        """Unweighted means over the classes that have a known label; NaN when none has."""
+        counted = ~np.isnan(self.mce)
+        return CalibrationErrors(*(float(v[counted].mean()) if counted.any() else float('nan') for v in self))
+
+
+def reliability_bins(
+    probabilities: ArrayLike, labels: ArrayLike, num_bins: int = 10, binning: Binning = 'width'
+) -> ReliabilityBins:
+    r"""Sort all known (sample, class) pairs into bins by predicted probability.
+
+    With ``binning='width'``, bin :math:`b` of :math:`B` holds :math:`b/B \le p < (b+1)/B`; the last one also holds
+    :math:`p = 1`. Limits are compared in double precision: float32's 0.7 is a little less than 0.7 and belongs to the
+    bin below.
+
+    With ``binning='mass'``, bins hold equally many pairs as far as ties allow: bin :math:`b` starts with the value at
+    position :math:`\lfloor b n / B \rfloor` of the :math:`n` sorted pairs, and pairs of equal probability always share
+    a bin. Frequent values therefore leave bins empty. The order of the pairs changes nothing.
+
+    Args:
+        probabilities: (N, C) predicted probabilities in [0, 1].
+        labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
+        num_bins: Number of bins.
+        binning: ``'width'`` or ``'mass'``.
+    """
+    check_binning(num_bins, binning)
+    probabilities = as_probabilities(probabilities)
+    labels = as_labels_of(probabilities, labels, 'probabilities')
+    limits = pooled_limits(probabilities, labels, num_bins, binning)
+    sums = sums_in_bins(probabilities, labels, limits)
+    counts, means, rates = (array[0] for array in _means_of(sums))
+    return ReliabilityBins(counts, means, rates, _edges_of(limits), binning)
+
+
+def class_reliability_bins(
+    probabilities: ArrayLike, labels: ArrayLike, num_bins: int = 10, binning: Binning = 'width'
+) -> ClassReliabilityBins:
+    """Sort the known samples of each class into bins of its own, as :func:`reliability_bins` does for all pairs.
+
+    Args:
+        probabilities: (N, C) predicted probabilities in [0, 1].
+        labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
+        num_bins: Number of bins.
+        binning: ``'width'``, with the same limits for all classes, or ``'mass'``, with limits of each class.
+    """
+    check_binning(num_bins, binning)
+    probabilities = as_probabilities(probabilities)
+    labels = as_labels_of(probabilities, labels, 'probabilities')
+    limits = class_limits(probabilities, labels, num_bins, binning)
+    sums = sums_in_bins(probabilities, labels, limits, by='class')
+    edges = np.broadcast_to(_edges_of(limits).T, (labels.shape[1], num_bins + 1))
+    return ClassReliabilityBins(*_means_of(sums), edges, binning)
+
+
+def calibration_errors(bins: ReliabilityBins, ace: AceReading = 'non-empty') -> CalibrationErrors:
+    """Read the calibration errors from reliability bins; all NaN when every bin is empty.
+
+    On pooled labels and bins of equal width they are netcal's ACE, MCE and ECE and torchmetrics' binary calibration
+    error of norm ``max`` and ``l1``. Those differ where a probability lies on a limit of a bin: netcal moves 0 and 1
+    inwards by an epsilon, torchmetrics gives p = 1 a bin of its own and rounds the limits to the type of the input.
+
+    Args:
+        bins: What :func:`reliability_bins` returns.
+        ace: Which ACE: ``'non-empty'``, ``'all'`` or, for bins of equal mass, ``'adaptive'``; see
+            :mod:`mmml_losses.evaluation.functional.calibration`.
+    """
+    check_ace(ace, bins.binning)
+    errors = errors_of(bins.counts, bins.mean_probability, bins.positive_rate, ace)
+    return CalibrationErrors(*map(float, errors))
+
+
+def class_calibration_errors(bins: ClassReliabilityBins, ace: AceReading = 'non-empty') -> ClassCalibrationErrors:
+    """Read the calibration errors of each class; ``mean`` averages them over the classes.
+
+    Args:
+        bins: What :func:`class_reliability_bins` returns.
+        ace: Which ACE, as for :func:`calibration_errors`. With ``'adaptive'``, the mean over the classes is the
+            adaptive calibration error as Nixon et al. define it.
+    """
+    check_ace(ace, bins.binning)
+    return ClassCalibrationErrors(*errors_of(bins.counts, bins.mean_probability, bins.positive_rate, ace))
+
+
+def check_ace(ace: str, binning: str = 'mass') -> None:
+    """Refuse a reading of ACE that does not exist or does not fit the bins."""
+    if ace not in ACE_READINGS:
+        raise ValueError(f'ace must be one of {ACE_READINGS}, got {ace!r}')
+    if ace == 'adaptive' and binning != 'mass':
+        raise ValueError(f"ace='adaptive' must be read from bins made with binning='mass', got bins of {binning!r}")
+
+
+def errors_of(
+    counts: np.ndarray, mean_probability: np.ndarray, positive_rate: np.ndarray, ace: AceReading
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """ACE, MCE and ECE over the last axis of (..., B) arrays; NaN where every bin is empty."""
+    gaps = np.where(counts > 0, np.abs(positive_rate - mean_probability), 0.0)
+    num_pairs = counts.sum(axis=-1)
+    num_bins = counts.shape[-1] if ace == 'all' else (counts > 0).sum(axis=-1)
+    empty = np.where(num_pairs > 0, 0.0, np.nan)
+    with np.errstate(invalid='ignore'):
+        mean_gap = gaps.sum(axis=-1) / num_bins + empty
+        return mean_gap, gaps.max(axis=-1) + empty, (gaps * counts).sum(axis=-1) / num_pairs
+
+
+def _means_of(sums: BinSums) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    with np.errstate(invalid='ignore'):
+        return sums.counts, sums.probability / sums.counts, sums.positives / sums.counts
+
+
+def _edges_of(limits: np.ndarray) -> np.ndarray:
+    outer = np.ones((1, *limits.shape[1:]))
+    return np.concatenate([0 * outer, limits, outer])
+
+
+def _without_nan(values: np.ndarray) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]

@@ -1,0 +1,221 @@
+"""Are the scores of a detector the probabilities that its boxes are right?
+
+A detection is right if it finds an object of its class that no better detection has found. Which detections are right
+is decided here, image by image; the calibration of their scores is then that of any other probabilities (the detection
+expected calibration error, D-ECE, of Kueppers et al. 2020, of the scores alone). Objects that nothing found play no
+part: there is no score to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ...utils.arrays import ArrayLike, as_array
+
+IgnoredOverlap: TypeAlias = Literal['detection', 'union']
+IGNORED_OVERLAPS = ('detection', 'union')
+
+MATCHED, UNMATCHED, IGNORED = 1, 0, -1
+
+
+class Detections(NamedTuple):
+    """What a detector says of one image.
+
+    Attributes:
+        boxes: (D, 4) corners x1, y1, x2, y2.
+        scores: (D,) in [0, 1].
+        labels: (D,) class indices.
+    """
+
+    boxes: ArrayLike
+    scores: ArrayLike
+    labels: ArrayLike
+
+
+class Objects(NamedTuple):
+    """What is on one image.
+
+    Attributes:
+        boxes: (G, 4) corners x1, y1, x2, y2.
+        labels: (G,) class indices.
+        ignored: (G,) true for crowds and difficult objects, which make detections on them count for nothing. None: no
+            object is ignored.
+    """
+
+    boxes: ArrayLike
+    labels: ArrayLike
+    ignored: ArrayLike | None = None
+
+
+class MatchedDetections(NamedTuple):
+    """The detections of N images as scores and labels, which every calibration measure here takes.
+
+    Attributes:
+        scores: (N, D) scores, a row for each image; 0 where an image has fewer detections than others.
+        matched: (N, D) int8: 1 for a detection that found an object, 0 for one that did not, and -1 for what is to be
+            left out: a detection of an ignored object, one below ``min_score``, or none at all.
+        num_ignored: Number of detections of ignored objects.
+        num_below: Number of detections below ``min_score``.
+    """
+
+    scores: np.ndarray
+    matched: np.ndarray
+    num_ignored: int
+    num_below: int
+
+
+def match_images(
+    images: Iterable[tuple[Detections, Objects]],
+    iou_threshold: float = 0.5,
+    min_score: float = 0.0,
+    ignored_overlap: IgnoredOverlap = 'detection',
+) -> MatchedDetections:
+    """Match the detections of many images; see :func:`match_detections` for the rules.
+
+    The calibration errors of the detector are
+    ``calibration_errors(reliability_bins(matches.scores, matches.matched))``; :func:`calibration_intervals` resamples
+    images, as rows are images.
+
+    Args:
+        images: Detections and objects of each image.
+        iou_threshold: Least overlap of a match.
+        min_score: Detections below this score are left out. Detectors give hundreds of boxes with scores near 0 to
+            each image, which dominate errors weighted by counts.
+        ignored_overlap: What a detection's overlap with an ignored object is measured against.
+    """
+    check_matching(iou_threshold, ignored_overlap, min_score)
+    rows, num_ignored, num_below = [], 0, 0
+    for detections, objects in images:
+        matched = match_detections(detections, objects, iou_threshold, ignored_overlap)
+        scores = as_array(detections.scores).reshape(-1)
+        below = scores < min_score
+        num_ignored += int((matched[~below] == IGNORED).sum())
+        num_below += int(below.sum())
+        rows.append((scores, np.where(below, np.int8(IGNORED), matched)))
+    width = max((len(scores) for scores, _ in rows), default=0)
+    kind = np.result_type(*(scores for scores, _ in rows)) if rows else np.float32
+    all_scores = np.zeros((len(rows), width), dtype=kind)
+    all_matched = np.full((len(rows), width), IGNORED, dtype=np.int8)
+    for index, (scores, matched) in enumerate(rows):
+        all_scores[index, : len(scores)] = scores
+        all_matched[index, : len(scores)] = matched
+    return MatchedDetections(all_scores, all_matched, num_ignored, num_below)
+
+
+def match_detections(
+    detections: Detections,
+    objects: Objects,
+    iou_threshold: float = 0.5,
+    ignored_overlap: IgnoredOverlap = 'detection',
+) -> np.ndarray:
+    """Decide which detections of one image have found an object.
+
+    As COCO's evaluation does it: the detection with the highest score chooses first. It takes, among the objects of its
+    class that are still free, the one with the greatest intersection over union, if that reaches the threshold. If
+    there is none and it overlaps with an ignored object of its class by the threshold, it counts for nothing; an
+    ignored object may excuse any number of detections. COCO lets the order of the input decide where scores or overlaps
+    are equal; here the detection with the better overlap goes first, then the one further left and up. A box from x1 to
+    x2 is x2 - x1 wide.
+
+    Args:
+        detections: Boxes, scores and labels of the image.
+        objects: True boxes and labels.
+        iou_threshold: Least overlap of a match.
+        ignored_overlap: What the intersection with an ignored object is divided by: the area of the ``'detection'``
+            (COCO's rule for crowds, whose boxes are large) or the ``'union'`` (as for other objects; VOC's rule for
+            difficult ones).
+
+    Returns:
+        (D,) int8 in the order of the input: 1 found an object, 0 found none, -1 counts for nothing.
+    """
+    check_matching(iou_threshold, ignored_overlap)
+    boxes, scores, labels = _checked_detections(detections)
+    true_boxes, true_labels, ignored = _checked_objects(objects)
+    matched = np.zeros(len(boxes), dtype=np.int8)
+    if not len(boxes) or not len(true_boxes):
+        return matched
+
+    by_place = np.lexsort(true_boxes.T[::-1])
+    true_boxes, true_labels, ignored = true_boxes[by_place], true_labels[by_place], ignored[by_place]
+    overlap = _overlaps(boxes, true_boxes, ignored & (ignored_overlap == 'detection'))
+    overlap[labels[:, None] != true_labels] = -1.0
+    # As COCO: an overlap of 1 satisfies a threshold of 1 in spite of rounding.
+    reaches = overlap >= min(iou_threshold, 1 - 1e-10)
+    matched[(reaches & ignored).any(axis=1)] = IGNORED
+
+    overlap = np.where(reaches & ~ignored, overlap, -1.0)
+    best = overlap.max(axis=1)
+    order = np.lexsort((*boxes.T[::-1], -best, -scores))
+    for index in order[best[order] >= 0]:
+        choice = overlap[index].argmax()
+        if overlap[index, choice] >= 0:
+            matched[index] = MATCHED
+            overlap[:, choice] = -1.0
+    return matched
+
+
+def detection_columns(count: int) -> tuple[str, ...]:
+    """Names for the columns of matched detections in a predictions file, where others have the names of classes."""
+    return tuple(f'detection {number}' for number in range(1, count + 1))
+
+
+def are_detections(names: tuple[str, ...]) -> bool:
+    """Whether the columns of a predictions file are detections, by their names."""
+    return names == detection_columns(len(names))
+
+
+def check_matching(iou_threshold: float, ignored_overlap: str, min_score: float = 0.0) -> None:
+    """Refuse a threshold, a score or a rule that makes no sense."""
+    if not 0 < iou_threshold <= 1:
+        raise ValueError(f'iou_threshold must be above 0 and at most 1, got {iou_threshold}')
+    if ignored_overlap not in IGNORED_OVERLAPS:
+        raise ValueError(f'ignored_overlap must be one of {IGNORED_OVERLAPS}, got {ignored_overlap!r}')
+    if not 0 <= min_score <= 1:
+        raise ValueError(f'min_score must lie in [0, 1], got {min_score}')
+
+
+def _checked_detections(detections: Detections) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    boxes = _checked_boxes(detections.boxes, 'boxes of detections')
+    scores, labels = (as_array(values).reshape(-1) for values in detections[1:])
+    for name, values in (('scores', scores), ('labels', labels)):
+        if len(values) != len(boxes):
+            raise ValueError(f'{name} of detections must be as many as the {len(boxes)} boxes, got {len(values)}')
+    if np.isnan(scores).any():
+        raise ValueError('scores of detections must not hold NaN')
+    return boxes, scores.astype(np.float64), labels
+
+
+def _checked_objects(objects: Objects) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    boxes = _checked_boxes(objects.boxes, 'boxes of objects')
+    labels = as_array(objects.labels).reshape(-1)
+    ignored = np.zeros(len(boxes), dtype=bool)
+    if objects.ignored is not None:
+        ignored = as_array(objects.ignored).reshape(-1).astype(bool)
+    for name, values in (('labels', labels), ('ignored', ignored)):
+        if len(values) != len(boxes):
+            raise ValueError(f'{name} of objects must be as many as the {len(boxes)} boxes, got {len(values)}')
+    return boxes, labels, ignored
+
+
+def _checked_boxes(boxes: ArrayLike, name: str) -> np.ndarray:
+    array = as_array(boxes).astype(np.float64)
+    if array.size == 0:
+        return array.reshape(0, 4)
+    if array.ndim != 2 or array.shape[1] != 4:
+        raise ValueError(f'{name} must have the shape (number, 4), got {array.shape}')
+    if np.isnan(array).any():
+        raise ValueError(f'{name} must not hold NaN')
+    return array
+
+
+def _overlaps(boxes: np.ndarray, true_boxes: np.ndarray, of_detection: np.ndarray) -> np.ndarray:
+    """(D, G) intersections over unions, or over areas of the detections where ``of_detection`` (G,) is true."""
+    upper = np.minimum(boxes[:, None, 2:], true_boxes[:, 2:])
+    lower = np.maximum(boxes[:, None, :2], true_boxes[:, :2])
+    intersection = np.clip(upper - lower, 0, None).prod(axis=2)
+    area, true_area = (np.clip(each[:, 2:] - each[:, :2], 0, None).prod(axis=1) for each in (boxes, true_boxes))
+    whole = area[:, None] + np.where(of_detection, 0.0, true_area - intersection)
+    return np.divide(intersection, whole, out=np.zeros_like(intersection), where=whole > 0)

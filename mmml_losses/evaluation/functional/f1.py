@@ -1,0 +1,258 @@
+"""Precision, recall and F1 of predicted label sets, and the thresholds at which F1 is best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ...utils.arrays import ArrayLike, Empty, as_array, as_labels_of, as_scores, checked_empty, row_blocks
+from .positive_ranks import PositiveRanks, pooled_positive_ranks, positive_ranks
+
+
+@dataclass(frozen=True)
+class F1Scores:
+    r"""Precision, recall and F1, by class (C) and overall (O), from the counts of each class.
+
+    With :math:`T_c` true positives, :math:`M_c` predicted and :math:`N_c` labelled positives of class :math:`c`,
+
+    .. math::
+        CP = \frac{1}{C} \sum_c \frac{T_c}{M_c}, \quad CR = \frac{1}{C} \sum_c \frac{T_c}{N_c}, \quad
+        OP = \frac{\sum_c T_c}{\sum_c M_c}, \quad OR = \frac{\sum_c T_c}{\sum_c N_c},
+
+    and an F1 is the harmonic mean of a precision and a recall. Two readings of CF1 are in use, and they differ:
+
+    - :attr:`cf1`, the harmonic mean of CP and CR, is that of the multi-label literature;
+    - :attr:`macro_f1`, the mean of the classes' own F1s, is that of scikit-learn's and mmpretrain's macro average.
+
+    Nothing divided by nothing is 0: a class that is never predicted has precision 0, one without positives recall 0.
+
+    Attributes:
+        true_positives: (C,) pairs that are predicted and positive.
+        predicted: (C,) pairs that are predicted and known.
+        positives: (C,) pairs that are positive.
+        empty: What the class means do with classes without a positive: ``'zero'`` counts their 0, ``'skip'`` leaves
+            them out.
+        num_ties_cut: Images of which top-k predicts one class and leaves out another with the same score.
+    """
+
+    true_positives: np.ndarray
+    predicted: np.ndarray
+    positives: np.ndarray
+    empty: Empty = 'zero'
+    num_ties_cut: int = 0
+
+    @property
+    def class_precision(self) -> np.ndarray:
+        """(C,) precision of each class."""
+        return _ratio(self.true_positives, self.predicted)
+
+    @property
+    def class_recall(self) -> np.ndarray:
+        """(C,) recall of each class."""
+        return _ratio(self.true_positives, self.positives)
+
+    @property
+    def class_f1(self) -> np.ndarray:
+        """(C,) F1 of each class."""
+        return _ratio(2 * self.true_positives, self.predicted + self.positives)
+
+    @property
+    def cp(self) -> float:
+        """Mean precision of the classes."""
+        return self._class_mean(self.class_precision)
+
+    @property
+    def cr(self) -> float:
+        """Mean recall of the classes."""
+        return self._class_mean(self.class_recall)
+
+    @property
+    def cf1(self) -> float:
+        """Harmonic mean of CP and CR."""
+        return _harmonic_mean(self.cp, self.cr)
+
+    @property
+    def macro_f1(self) -> float:
+        """Mean F1 of the classes."""
+        return self._class_mean(self.class_f1)
+
+    @property
+    def op(self) -> float:
+        """Precision of all pairs, the micro average."""
+        return float(_ratio(self.true_positives.sum(), self.predicted.sum()))
+
+    @property
+    def or_(self) -> float:
+        """Recall of all pairs, the micro average; the underscore keeps it apart from Python's own word."""
+        return float(_ratio(self.true_positives.sum(), self.positives.sum()))
+
+    @property
+    def of1(self) -> float:
+        """F1 of all pairs."""
+        return float(_ratio(2 * self.true_positives.sum(), (self.predicted + self.positives).sum()))
+
+    @property
+    def num_empty(self) -> int:
+        """Number of classes without a positive label."""
+        return int((self.positives == 0).sum())
+
+    @property
+    def num_unpredicted(self) -> int:
+        """Number of classes that are never predicted."""
+        return int((self.predicted == 0).sum())
+
+    def _class_mean(self, values: np.ndarray) -> float:
+        counted = values[self.positives > 0] if self.empty == 'skip' else values
+        return float(counted.mean()) if counted.size else float('nan')
+
+
+class BestThreshold(NamedTuple):
+    """The thresholds at which F1 is best, and the F1 they reach.
+
+    Attributes:
+        threshold: (C,) for each class, or one number for all pairs; ``inf`` where there is no positive. Whatever scores
+            at least as high is predicted. Of equally good thresholds, the highest.
+        f1: (C,) or one number in [0, 1]; 0 where there is no positive.
+        num_empty: Number of classes without a positive label; for all pairs 1 or 0.
+    """
+
+    threshold: np.ndarray | float
+    f1: np.ndarray | float
+    num_empty: int
+
+
+def f1_scores(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    *,
+    threshold: float | ArrayLike | None = None,
+    top_k: int | None = None,
+    empty: Empty = 'zero',
+) -> F1Scores:
+    """Precision, recall and F1 of the labels that a threshold, or the number of labels an image, selects.
+
+    Args:
+        scores: (N, C) scores or probabilities, higher is more positive.
+        labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
+        threshold: Scores of at least this much are predicted; one number, or (C,) one for each class. Compared in the
+            precision of the scores. 0.5 if neither this nor ``top_k`` is given.
+        top_k: Predict the k classes that score highest in each image instead. A class of unknown label takes its place
+            among them and is then left out, as in mmpretrain. Ties at the last place go to the classes that come first,
+            and the result says in how many images.
+        empty: What the means over classes do with classes without a positive label: ``'zero'`` counts them with
+            precision, recall and F1 of 0, as mmpretrain and scikit-learn do, ``'skip'`` leaves them out, ``'error'``
+            refuses them.
+
+    Examples:
+        >>> result = f1_scores([[0.9, 0.2], [0.6, 0.7]], [[1, 0], [0, 1]])
+        >>> result.cp, result.cr, result.of1
+        (0.75, 1.0, 0.8)
+    """
+    scores = as_scores(scores)
+    labels = as_labels_of(scores, labels)
+    if threshold is not None and top_k is not None:
+        raise ValueError(f'threshold and top_k must not both be given, got {threshold} and {top_k}')
+    if top_k is None:
+        limits = checked_thresholds(0.5 if threshold is None else threshold, scores)
+    else:
+        checked_top_k(top_k, scores.shape[1])
+    true_positives, predicted, positives = np.zeros((3, scores.shape[1]), dtype=np.int64)
+    num_ties_cut = 0
+    for rows in row_blocks(*scores.shape):
+        if top_k is None:
+            chosen = scores[rows] >= limits
+        else:
+            chosen, cut = _highest(scores[rows], top_k)
+            num_ties_cut += cut
+        true_positives += np.count_nonzero(chosen & (labels[rows] == 1), axis=0)
+        predicted += np.count_nonzero(chosen & (labels[rows] >= 0), axis=0)
+        positives += np.count_nonzero(labels[rows] == 1, axis=0)
+    empty = checked_empty(empty, positives == 0, 'classes')
+    return F1Scores(true_positives, predicted, positives, empty, num_ties_cut)
+
+
+def best_threshold(
+    scores: ArrayLike, labels: ArrayLike, *, average: Literal['class', 'pooled'] = 'class'
+) -> BestThreshold:
+    r"""The threshold that maximises F1, exactly, from the ranks of the positives in one pass.
+
+    At the score of a positive with :math:`t` of :math:`N` positives and :math:`m` known entries at or above it,
+    :math:`F_1 = 2t / (m + N)`. Between two positives F1 only falls as the threshold does, so that one of their scores
+    is always best.
+
+    Args:
+        scores: (N, C) scores of any real dtype.
+        labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
+        average: ``'class'`` for a threshold of each class, which together maximise ``macro_f1``; ``'pooled'`` for the
+            one threshold of all classes that maximises ``of1``.
+
+    Returns:
+        Thresholds that :func:`f1_scores` takes, and what they reach. Chosen on the data they are then judged on, they
+        flatter the model: choose them on held-out data.
+    """
+    scores = as_scores(scores)
+    labels = as_labels_of(scores, labels)
+    if average == 'pooled':
+        ranks = pooled_positive_ranks(scores, labels)
+        threshold, f1 = _best_of_rankings(ranks)
+        return BestThreshold(float(threshold[0]), float(f1[0]), int(ranks.num_positives[0] == 0))
+    if average != 'class':
+        raise ValueError(f"average must be 'class' or 'pooled', got {average!r}")
+    threshold, f1 = np.empty((2, scores.shape[1]))
+    num_empty = 0
+    for block, ranks in positive_ranks(scores, labels, 'class'):
+        threshold[block], f1[block] = _best_of_rankings(ranks)
+        num_empty += int((ranks.num_positives == 0).sum())
+    return BestThreshold(threshold, f1, num_empty)
+
+
+def checked_thresholds(threshold: float | ArrayLike, scores: np.ndarray) -> np.ndarray:
+    """Read one threshold, or one for each class, in the precision of the scores."""
+    limits = as_array(threshold)
+    if limits.shape not in ((), (scores.shape[1],)):
+        raise ValueError(
+            f'threshold must be one number or one for each of {scores.shape[1]} classes, got the shape {limits.shape}'
+        )
+    if limits.dtype.kind not in 'fiu' or np.isnan(limits).any():
+        raise ValueError(f'threshold must be numbers, got {threshold}')
+    return limits.astype(scores.dtype) if scores.dtype.kind == 'f' else limits
+
+
+def checked_top_k(top_k: int, num_classes: int | None = None) -> int:
+    """Read a number of labels an image."""
+    most = '' if num_classes is None else f' and at most the {num_classes} classes'
+    is_number = isinstance(top_k, int | np.integer) and not isinstance(top_k, bool)
+    if not is_number or top_k < 1 or (num_classes is not None and top_k > num_classes):
+        raise ValueError(f'top_k must be a whole number of at least 1{most}, got {top_k!r}')
+    return int(top_k)
+
+
+def _best_of_rankings(ranks: PositiveRanks) -> tuple[np.ndarray, np.ndarray]:
+    f1 = 2 * ranks.positives_above / (ranks.known_above + ranks.num_positives[ranks.rows])
+    best = np.zeros(len(ranks.num_positives))
+    np.maximum.at(best, ranks.rows, f1)
+    threshold = np.full(len(best), np.inf)
+    is_best = f1 == best[ranks.rows]
+    # Scores ascend within a ranking, and of several assignments to one place the last stays.
+    threshold[ranks.rows[is_best]] = ranks.values[is_best]
+    return threshold, best
+
+
+def _highest(scores: np.ndarray, k: int) -> tuple[np.ndarray, int]:
+    """The k highest of each row as a mask, and the number of rows where a tie is cut."""
+    last = np.partition(scores, scores.shape[1] - k, axis=1)[:, scores.shape[1] - k, None]
+    above, tied = scores > last, scores == last
+    places_left = k - np.count_nonzero(above, axis=1)
+    chosen = above | (tied & (np.cumsum(tied, axis=1) <= places_left[:, None]))
+    return chosen, int((np.count_nonzero(tied, axis=1) > places_left).sum())
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Quotients with nothing by nothing as 0; a part is never without a whole."""
+    return part / np.maximum(whole, 1)
+
+
+def _harmonic_mean(first: float, second: float) -> float:
+    return 2 * first * second / (first + second) if first + second else 0.0

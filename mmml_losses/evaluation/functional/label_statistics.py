@@ -1,0 +1,311 @@
+"""What the labels of a dataset are like: how many, of which classes, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ...utils.arrays import ArrayLike, as_array, row_blocks
+from ...utils.frequencies import HEAD_FROM, MEDIUM_FROM, group_classes
+
+
+@dataclass(frozen=True, eq=False)
+class LabelStatistics:
+    """The labels of a dataset in numbers. An image has a label of a class where its entry is above 0.
+
+    Attributes:
+        counts: (C,) images with each class.
+        unknown: (C,) images of which it is not known whether they show a class.
+        images_by_labels: (L + 1,) images with 0, 1, ..., L labels.
+        num_soft: Labels between 0 and 1.
+        label_sum: Sum of the labels; without soft ones their number.
+    """
+
+    counts: np.ndarray
+    unknown: np.ndarray
+    images_by_labels: np.ndarray
+    num_soft: int
+    label_sum: float
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.counts)
+
+    @property
+    def num_images(self) -> int:
+        return int(self.images_by_labels.sum())
+
+    @property
+    def num_labels(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def num_unknown(self) -> int:
+        return int(self.unknown.sum())
+
+    @property
+    def labels_per_image(self) -> float:
+        """Their mean; NaN without images."""
+        return self.num_labels / self.num_images if self.num_images else float('nan')
+
+    @property
+    def range_of_labels(self) -> tuple[int, int]:
+        """Fewest and most labels of an image; zeros without images."""
+        numbers = np.flatnonzero(self.images_by_labels)
+        return (int(numbers[0]), int(numbers[-1])) if numbers.size else (0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSummary:
+    """The labels that a dataset had, those that it serves, and the way from one to the other.
+
+    Attributes:
+        classes: Names of the classes.
+        before: The labels before any of them was hidden, and any image left out.
+        after: The labels that are served.
+        hidden: (C,) positives of the served images that are not served as such, but as negative or unknown; as in
+            :class:`~mmml_losses.evaluation.LabelRecovery`.
+        hidden_as_unknown: (C,) those of ``hidden`` that are served as unknown.
+        added: (C,) labels that are served as positive and were not.
+        medium_from: Fewest images of a medium class.
+        head_from: Fewest images of a head class.
+    """
+
+    classes: tuple[str, ...]
+    before: LabelStatistics
+    after: LabelStatistics
+    hidden: np.ndarray
+    hidden_as_unknown: np.ndarray
+    added: np.ndarray
+    medium_from: int = MEDIUM_FROM
+    head_from: int = HEAD_FROM
+
+    @cached_property
+    def groups(self) -> dict[str, tuple[int, ...]]:
+        """Head, medium and tail classes by the labels that are served, see :func:`group_classes`."""
+        return self._groups_of(self.after)
+
+    @cached_property
+    def groups_before(self) -> dict[str, tuple[int, ...]]:
+        """Head, medium and tail classes by the labels that there were."""
+        return self._groups_of(self.before)
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """(C,) classes from the most to the least frequent one that is served; of equals, the more frequent before."""
+        return np.lexsort((np.arange(len(self.classes)), -self.before.counts, -self.after.counts))
+
+    @property
+    def num_hidden(self) -> int:
+        return int(self.hidden.sum())
+
+    @property
+    def num_added(self) -> int:
+        return int(self.added.sum())
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the labels, or which images have them, are not as they were."""
+        return bool(
+            self.num_hidden
+            or self.num_added
+            or self.before.num_images != self.after.num_images
+            or (self.before.counts != self.after.counts).any()
+            or (self.before.unknown != self.after.unknown).any()
+            or self.before.label_sum != self.after.label_sum
+        )
+
+    def to_dict(self) -> dict:
+        """All of it as json can hold it, the classes in their own order.
+
+        ``class_frequencies`` and ``num_samples`` stand in it as losses and pictures read them from a file.
+        """
+        group_of = {index: name for name, members in self.groups.items() for index in members}
+        per_class = dict(
+            before=self.before.counts,
+            after=self.after.counts,
+            unknown=self.after.unknown,
+            hidden=self.hidden,
+            hidden_as_unknown=self.hidden_as_unknown,
+            added=self.added,
+        )
+        return dict(
+            class_frequencies=self.after.counts.tolist(),
+            num_samples=self.after.num_images,
+            before=_totals(self.before),
+            after=_totals(self.after),
+            num_hidden=self.num_hidden,
+            num_hidden_as_unknown=int(self.hidden_as_unknown.sum()),
+            num_added=self.num_added,
+            medium_from=self.medium_from,
+            head_from=self.head_from,
+            groups={name: len(members) for name, members in self.groups.items()},
+            groups_before={name: len(members) for name, members in self.groups_before.items()},
+            classes=[
+                dict(name=name, group=group_of[index]) | {key: int(counts[index]) for key, counts in per_class.items()}
+                for index, name in enumerate(self.classes)
+            ],
+        )
+
+    def _groups_of(self, statistics: LabelStatistics) -> dict[str, tuple[int, ...]]:
+        return group_classes(statistics.counts, medium_from=self.medium_from, head_from=self.head_from)
+
+
+def label_statistics(labels: ArrayLike) -> LabelStatistics:
+    """Count labels.
+
+    Args:
+        labels: (N, C) with 1 positive, 0 negative or unobserved, -1 unknown, or soft values in [0, 1].
+    """
+    return _counted(_checked_labels(labels, 'labels'))
+
+
+def _counted(labels: np.ndarray) -> LabelStatistics:
+    counts, unknown = np.zeros((2, labels.shape[1]), dtype=np.int64)
+    labels_of_images = np.zeros(len(labels), dtype=np.int64)
+    num_soft, label_sum = 0, 0.0
+    for rows in row_blocks(*labels.shape):
+        block = labels[rows]
+        present = block > 0
+        counts += present.sum(axis=0)
+        unknown += (block < 0).sum(axis=0)
+        labels_of_images[rows] = present.sum(axis=1)
+        num_soft += int((present & (block < 1)).sum())
+        label_sum += float(block[present].sum(dtype=np.float64))
+    return LabelStatistics(counts, unknown, np.bincount(labels_of_images, minlength=1), num_soft, label_sum)
+
+
+def summarize_labels(
+    classes: Sequence[str],
+    observed: ArrayLike,
+    true: ArrayLike | None = None,
+    original: ArrayLike | None = None,
+    *,
+    medium_from: int = MEDIUM_FROM,
+    head_from: int = HEAD_FROM,
+) -> LabelSummary:
+    """Summarise the labels that a dataset serves, and what they were before.
+
+    Args:
+        classes: Names of the C classes.
+        observed: (N, C) labels that are served, see :func:`label_statistics`.
+        true: (N, C) labels that the same images had; by default ``observed``.
+        original: (M, C) labels of all images before some were left out; by default ``true``.
+        medium_from: Fewest images of a medium class.
+        head_from: Fewest images of a head class.
+    """
+    observed = _checked_labels(observed, 'observed')
+    true = observed if true is None else _checked_labels(true, 'true')
+    original = true if original is None else _checked_labels(original, 'original')
+    if true.shape != observed.shape:
+        raise ValueError(f'true must have the shape of observed {observed.shape}, got {true.shape}')
+    for name, labels in (('observed', observed), ('original', original)):
+        if labels.shape[1] != len(classes):
+            raise ValueError(f'{name} must have a column for each of {len(classes)} classes, got {labels.shape[1]}')
+    hidden, hidden_as_unknown, added = np.zeros((3, len(classes)), dtype=np.int64)
+    for rows in row_blocks(*observed.shape):
+        were, are = true[rows] > 0, observed[rows] > 0
+        hidden += (were & ~are).sum(axis=0)
+        hidden_as_unknown += (were & (observed[rows] < 0)).sum(axis=0)
+        added += (are & ~were).sum(axis=0)
+    after = _counted(observed)
+    return LabelSummary(
+        tuple(map(str, classes)),
+        after if original is observed else _counted(original),
+        after,
+        hidden,
+        hidden_as_unknown,
+        added,
+        medium_from,
+        head_from,
+    )
+
+
+def describe_labels(summary: LabelSummary, num_extremes: int = 3) -> list[str]:
+    """Say in a few lines what labels are like.
+
+    Args:
+        summary: What to describe.
+        num_extremes: How many of the most frequent, and of the rarest classes, to name.
+    """
+    after = summary.after
+    lines = [_describe_totals(after, f' of {after.num_classes:,} classes')]
+    if summary.is_changed:
+        lines += [f'before: {_describe_totals(summary.before)}', f'changes: {_describe_changes(summary)}']
+    without = int((after.counts == 0).sum())
+    lines.append(
+        f'{_describe_groups(summary.groups)} classes (head: {summary.head_from:,} images or more, tail: fewer than '
+        f'{summary.medium_from:,}'
+        + (f'; {without:,} without an image' if without else '')
+        + (f'; before: {_describe_groups(summary.groups_before)}' if summary.is_changed else '')
+        + ')'
+    )
+    lines.append(f'most frequent: {_describe_classes(summary, summary.order[:num_extremes])}')
+    lines.append(f'rarest: {_describe_classes(summary, summary.order[::-1][:num_extremes])}')
+    return lines
+
+
+def _describe_totals(statistics: LabelStatistics, of_classes: str = '') -> str:
+    fewest, most = statistics.range_of_labels
+    text = f'{statistics.num_images:,} images, {statistics.num_labels:,} labels{of_classes}'
+    if statistics.num_images:
+        text += f', {statistics.labels_per_image:.2f} an image ({fewest:,} to {most:,})'
+    if statistics.num_soft:
+        text += f', {statistics.num_soft:,} of them soft (in sum {statistics.label_sum:,.1f})'
+    return text + (f', {statistics.num_unknown:,} unknown' if statistics.num_unknown else '')
+
+
+def _describe_changes(summary: LabelSummary) -> str:
+    changes = []
+    served, there = summary.after.num_images, summary.before.num_images
+    if served != there:
+        changes.append(f'{served:,} of {there:,} images' if served < there else f'{there:,} images become {served:,}')
+    had = summary.after.num_labels - summary.num_added + summary.num_hidden
+    share = f' of {had:,}' if had else ''
+    changes.append(f'{summary.num_hidden:,}{share} positives hidden')
+    if summary.hidden_as_unknown.any():
+        changes[-1] += f' ({summary.hidden_as_unknown.sum():,} as unknown)'
+    changes.append(f'{summary.num_added:,} added')
+    return ', '.join(changes)
+
+
+def _describe_groups(groups: dict[str, tuple[int, ...]]) -> str:
+    return ', '.join(f'{len(members):,} {name}' for name, members in groups.items())
+
+
+def _describe_classes(summary: LabelSummary, indices: np.ndarray) -> str:
+    after, before = summary.after.counts, summary.before.counts
+    return ', '.join(
+        f'{summary.classes[index]} ({after[index]:,}'
+        + (f', before {before[index]:,}' if before[index] != after[index] else '')
+        + ')'
+        for index in indices
+    )
+
+
+def _totals(statistics: LabelStatistics) -> dict:
+    return dict(
+        num_images=statistics.num_images,
+        num_labels=statistics.num_labels,
+        labels_per_image=statistics.labels_per_image if statistics.num_images else None,
+        images_by_labels=statistics.images_by_labels.tolist(),
+        num_unknown=statistics.num_unknown,
+        num_soft=statistics.num_soft,
+        label_sum=statistics.label_sum,
+    )
+
+
+def _checked_labels(labels: ArrayLike, name: str) -> np.ndarray:
+    array = as_array(labels)
+    if array.ndim != 2 or array.dtype.kind not in 'fiub':
+        raise ValueError(f'{name} must be numbers of the shape (images, classes), got {array.dtype} {array.shape}')
+    for rows in row_blocks(*array.shape):
+        block = array[rows]
+        # Written so that NaN is wrong, too.
+        fits = (block == -1) | ((block >= 0) & (block <= 1))
+        if not fits.all():
+            raise ValueError(f'{name} must be 1, 0, -1 for unknown, or between 0 and 1, got {block[~fits][0]}')
+    return array

@@ -1,0 +1,186 @@
+"""Where the positives stand in their rankings: the one count that average precision and the best F1 are read from.
+
+No permutation is needed. With the values of a ranking sorted, the rank of a positive is a binary search for its value,
+and counting what lies strictly below it leaves all of its ties above. Where Numba is installed, large matrices are not
+even sorted: the compiled kernel sorts the positives alone and counts the other entries between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from types import ModuleType
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from ...utils.arrays import column_blocks, row_blocks
+from .numba_modules import import_compiled
+
+By = Literal['class', 'sample']
+
+# Columns copied at a time, so that both the rows and the columns of a tile stay in the processor's cache.
+TILE = 256
+# From here on one call of torch's batched search beats a call of numpy's for each row.
+MANY_ROWS = 256
+# Entries of a matrix from which the compiled kernel is used. Its first use in a process takes most of a second, and the
+# very first some more to compile it, which smaller matrices would never earn back.
+LARGE = 1 << 20
+
+
+class PositiveRanks(NamedTuple):
+    """Counts at each positive of some rankings, ranking after ranking, by ascending score within one.
+
+    Attributes:
+        rows: (V,) the ranking that each positive belongs to.
+        values: (V,) its score.
+        positives_above: (V,) positives of the ranking with at least this score, itself and its ties among them.
+        known_above: (V,) known entries of the ranking with at least this score.
+        num_positives: (R,) positives of each ranking.
+        num_known: (R,) known entries of each ranking.
+    """
+
+    rows: np.ndarray
+    values: np.ndarray
+    positives_above: np.ndarray
+    known_above: np.ndarray
+    num_positives: np.ndarray
+    num_known: np.ndarray
+
+
+def positive_ranks(scores: np.ndarray, labels: np.ndarray, by: By) -> Iterator[tuple[slice, PositiveRanks]]:
+    """Rank the samples of each class, or the classes of each sample, block by block.
+
+    Args:
+        scores: (N, C) as :func:`.arrays.as_scores` returns them.
+        labels: (N, C) as :func:`.arrays.as_labels` returns them.
+        by: ``'class'`` makes every class a ranking, ``'sample'`` every sample.
+
+    Yields:
+        The classes (samples) of a block, and the ranks of their positives.
+    """
+    compiled = load_compiled() if _is_large(scores) else None
+    blocks = row_blocks(*scores.shape)
+    if by == 'class':
+        blocks = column_blocks(*scores.shape)
+        scores, labels = scores.T, labels.T
+    for block in blocks:
+        block_scores, block_labels = _rankable(scores[block]), _row_major(labels[block], np.int8)
+        if compiled:
+            num_positives, num_known = compiled.count_labels(block_labels)
+            has_unknown = num_known < scores.shape[1]
+            values, known_above = compiled.rank_rows(block_scores, block_labels, num_positives, has_unknown)
+        else:
+            num_positives = np.count_nonzero(block_labels == 1, axis=1)
+            num_known = np.count_nonzero(block_labels >= 0, axis=1)
+            values, known_above = _sorted_counts(block_scores, block_labels, num_positives, num_known)
+        yield block, _with_ties(values, known_above, num_positives, num_known)
+
+
+def pooled_positive_ranks(scores: np.ndarray, labels: np.ndarray) -> PositiveRanks:
+    """Rank all known (sample, class) pairs together: one ranking, and no second matrix."""
+    blocks = list(row_blocks(*scores.shape))
+    found = [_rankable(scores[block])[labels[block] == 1] for block in blocks]
+    values = np.sort(np.concatenate(found)) if found else np.empty(0)
+    known_above = np.zeros(len(values), dtype=np.int64)
+    compiled = load_compiled() if _is_large(scores) and len(values) else None
+    counter = compiled.PooledCounter(values) if compiled else None
+    num_known = 0
+    for block in blocks:
+        block_scores, block_labels = _rankable(scores[block]), _row_major(labels[block], np.int8)
+        known = block_labels >= 0
+        num_known += np.count_nonzero(known)
+        if counter:
+            counter.add(block_scores, block_labels)
+        else:
+            in_block = np.sort(block_scores[known])
+            known_above += in_block.size - np.searchsorted(in_block, values)
+    if counter:
+        known_above = counter.known_above()
+    return _with_ties(values, known_above, np.array([len(values)]), np.array([num_known]))
+
+
+@cache
+def load_compiled() -> ModuleType | None:
+    """The compiled kernel, if Numba is installed; a broken one is warned of once."""
+    return import_compiled(f'{__package__}.compiled_ranks', 'ranking')
+
+
+def _is_large(scores: np.ndarray) -> bool:
+    return scores.dtype.kind == 'f' and scores.size >= LARGE
+
+
+def _sorted_counts(
+    scores: np.ndarray, labels: np.ndarray, num_positives: np.ndarray, num_known: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of the positives and the known entries at or above them, by sorting every row."""
+    num_entries = scores.shape[1]
+    rows = np.repeat(np.arange(len(scores)), num_positives)
+    positives = scores[labels == 1]
+    lowest = -np.inf if scores.dtype.kind == 'f' else np.iinfo(scores.dtype).min
+    ascending = np.sort(np.where(labels < 0, lowest, scores) if num_known.sum() < scores.size else scores, axis=1)
+    # Positives by row, and from the worst to the best within a row, by one sort of integers.
+    row_keys = rows * (num_entries + 1)
+    below = np.sort(row_keys + _count_below(ascending, positives, num_positives)) - row_keys
+    # Unknown entries sit at the lowest score: a positive there ties with them, and has every known entry above it.
+    known_above = np.minimum(num_entries - below, num_known[rows])
+    return ascending[rows, below], known_above
+
+
+def _with_ties(
+    values: np.ndarray, known_above: np.ndarray, num_positives: np.ndarray, num_known: np.ndarray
+) -> PositiveRanks:
+    """Count the positives at or above each: two of a row are tied if equally many known entries are above them."""
+    rows = np.repeat(np.arange(len(num_positives)), num_positives)
+    is_new = (np.diff(known_above, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 0)
+    first_tied = np.maximum.accumulate(np.where(is_new, np.arange(len(rows)), 0))
+    positives_above = np.cumsum(num_positives)[rows] - first_tied
+    return PositiveRanks(rows, values, positives_above, known_above, num_positives, num_known)
+
+
+def _count_below(ascending: np.ndarray, values: np.ndarray, num_values: np.ndarray) -> np.ndarray:
+    """Count the entries of each row of ``ascending`` below each of the values that belong to the row.
+
+    Args:
+        ascending: (R, E) sorted rows.
+        values: (V,) values of the first row, then of the second, and so on.
+        num_values: (R,) how many values belong to each row.
+
+    Returns:
+        (V,) counts, row after row, in any order within a row.
+    """
+    if len(ascending) < MANY_ROWS:
+        values_of_rows = np.split(values, np.cumsum(num_values)[:-1])
+        return np.concatenate(
+            # Neighbouring values end in the same cache lines, so sorting them first pays.
+            [
+                np.searchsorted(row, np.sort(row_values))
+                for row, row_values in zip(ascending, values_of_rows, strict=True)
+            ]
+        )
+    is_value = np.arange(num_values.max(initial=0)) < num_values[:, None]
+    padded = np.zeros(is_value.shape, dtype=values.dtype)
+    padded[is_value] = values
+    return torch.searchsorted(torch.from_numpy(ascending), torch.from_numpy(padded)).numpy()[is_value]
+
+
+def _rankable(scores: np.ndarray) -> np.ndarray:
+    """Scores, row after row, in a type that sorts fast and holds all but uint64 and long doubles exactly."""
+    if scores.dtype.kind == 'f':
+        return _row_major(scores, np.float64 if scores.dtype.itemsize > 4 else np.float32)
+    return _row_major(scores, np.float64 if scores.dtype == np.uint64 else np.int64)
+
+
+def _row_major(matrix: np.ndarray, dtype: type) -> np.ndarray:
+    """The matrix itself if it is as asked for, else a copy.
+
+    Made tile by tile, a copy of a transposed matrix is several times faster than numpy's own. Read-only matrices are
+    copied as well: Numba would compile everything once more for them.
+    """
+    if matrix.dtype == dtype and matrix.flags.c_contiguous and matrix.flags.writeable:
+        return matrix
+    copy = np.empty(matrix.shape, dtype)
+    for start in range(0, matrix.shape[1], TILE):
+        copy[:, start : start + TILE] = matrix[:, start : start + TILE]
+    return copy

@@ -1,0 +1,126 @@
+"""Predictions of a model on a dataset as one plain ``.npz`` file, readable without pickle."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...utils.arrays import ArrayLike, as_array, as_labels, as_scores
+from ...utils.files import replacing
+
+# Stands in each file and changes when the meaning of its arrays does.
+FORMAT = 'mmml_losses.predictions/1'
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Scores of a model beside the labels of the data.
+
+    Attributes:
+        scores: (N, C) float32 predicted scores, probabilities where the model knows its link.
+        labels: (N, C) int8 with 1 positive, 0 negative, -1 unknown.
+        class_names: Names of the C classes; their indices when none are given.
+        image_paths: Files of the N images; empty strings where there is none.
+        sample_idx: (N,) int64 positions in the dataset; 0 to N - 1 when none are given.
+        true_labels: (N, C) int8 as ``labels``, where the data knows more than it shows: labels that a dataset wrapper
+            hid are 0 or -1 in ``labels`` and 1 here. None when there is nothing beside ``labels``.
+    """
+
+    scores: np.ndarray
+    labels: np.ndarray
+    class_names: tuple[str, ...] = ()
+    image_paths: tuple[str, ...] = ()
+    sample_idx: np.ndarray | None = None
+    true_labels: np.ndarray | None = None
+
+    def __post_init__(self):
+        scores = as_scores(self.scores).astype(np.float32, copy=False)
+        num_samples, num_classes = scores.shape
+        sample_idx = np.arange(num_samples) if self.sample_idx is None else self.sample_idx
+        normalised = {
+            'scores': scores,
+            'labels': _as_labels_like(scores, self.labels, 'labels'),
+            'class_names': tuple(self.class_names) or tuple(map(str, range(num_classes))),
+            'image_paths': tuple(self.image_paths) or ('',) * num_samples,
+            'sample_idx': np.asarray(sample_idx, dtype=np.int64),
+        }
+        if self.true_labels is not None:
+            normalised['true_labels'] = _as_labels_like(scores, self.true_labels, 'true_labels')
+        for name, value in normalised.items():
+            object.__setattr__(self, name, value)
+        for name, length in (('class_names', num_classes), ('image_paths', num_samples), ('sample_idx', num_samples)):
+            if len(getattr(self, name)) != length:
+                raise ValueError(
+                    f'{name} must have {length} entries for scores of shape {scores.shape}, '
+                    f'got {len(getattr(self, name))}'
+                )
+
+    @property
+    def num_samples(self) -> int:
+        return self.scores.shape[0]
+
+    @property
+    def num_classes(self) -> int:
+        return self.scores.shape[1]
+
+
+def save_predictions(path: str | os.PathLike, predictions: Predictions) -> None:
+    """Write predictions to one ``.npz`` file, whole or not at all.
+
+    The file holds plain arrays (``scores``, ``labels``, ``class_names``, ``image_paths``, ``sample_idx``, and
+    ``true_labels`` where they are known), so ``numpy.load`` opens it anywhere.
+    """
+    optional = {} if predictions.true_labels is None else {'true_labels': predictions.true_labels}
+    path = checked_npz_path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary, open(temporary, 'wb') as file:
+        np.savez(
+            file,
+            format=np.array(FORMAT),
+            scores=predictions.scores,
+            labels=predictions.labels,
+            class_names=np.array(predictions.class_names, dtype=str),
+            image_paths=np.array(predictions.image_paths, dtype=str),
+            sample_idx=predictions.sample_idx,
+            **optional,
+        )
+
+
+def load_predictions(path: str | os.PathLike) -> Predictions:
+    """Read the file that :func:`save_predictions` or the metric ``SavePredictions`` wrote."""
+    try:
+        # Opened here: numpy leaves a file that it cannot read to the garbage collector.
+        with open(path, 'rb') as file:
+            arrays = dict(np.load(file, allow_pickle=False))
+        found = str(arrays.get('format', 'not given'))
+        if found != FORMAT:
+            raise ValueError(f"its format is {found}, expected '{FORMAT}'")
+        return Predictions(
+            scores=arrays['scores'],
+            labels=arrays['labels'],
+            class_names=tuple(arrays['class_names'].tolist()),
+            image_paths=tuple(arrays['image_paths'].tolist()),
+            sample_idx=arrays['sample_idx'],
+            true_labels=arrays.get('true_labels'),
+        )
+    except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"'{path}' is not a predictions file written by SavePredictions: {error}") from error
+
+
+def checked_npz_path(path: str | os.PathLike, name: str = 'path') -> Path:
+    """Read a path that must end with ``.npz``."""
+    path = Path(path)
+    if path.suffix != '.npz':
+        raise ValueError(f"{name} must end with '.npz', got '{path}'")
+    return path
+
+
+def _as_labels_like(scores: np.ndarray, labels: ArrayLike, name: str) -> np.ndarray:
+    array = as_array(labels)
+    if array.shape != scores.shape:
+        raise ValueError(f'{name} must have the shape of scores {scores.shape}, got {array.shape}')
+    return as_labels(array, name)

@@ -1,0 +1,194 @@
+r"""Label recovery: how many hidden positives a correction of labels finds, and how many of its finds are right.
+
+A label is *hidden* where the truth is 1 and the label that was given for training is not: 0, or -1 for unknown. A
+*correction* turns given labels into others, be it a loss that stops to believe in a negative (SPLC, LASD, LL-Ct,
+LL-Cp, ROLE) or a file of pseudo labels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from ...utils.arrays import ArrayLike, as_array, as_labels, row_blocks
+
+
+@dataclass(frozen=True)
+class LabelRecovery:
+    """What became of hidden labels, as counts per class; ``+`` and ``sum`` join those of several batches.
+
+    Precision and recall are pooled over all classes, as Figure 7 of the Hill and SPLC paper has them. PPV and NPV are
+    means over classes, as Figure 2 of the LASD paper has them, and take *all* labels that are decided, those that were
+    given as positive among them: they are high wherever few labels are hidden. Fractions are NaN where there is nothing
+    to count.
+
+    Attributes:
+        hidden: (C,) labels that are truly positive and were not given as positive.
+        corrected: (C,) labels that were not given as positive and are after the correction.
+        recovered: (C,) those of ``corrected`` that are ``hidden``.
+        rejected: (C,) labels that were given as negative and are left open by the correction (-1).
+        rejected_hidden: (C,) those of ``rejected`` that are ``hidden``.
+        true_positives: (C,) labels that are positive, and so are they after the correction.
+        false_positives: (C,) labels that are negative, and positive after the correction.
+        true_negatives: (C,) labels that are negative, and so are they after the correction.
+        false_negatives: (C,) labels that are positive, and negative after the correction.
+        unknown: (C,) labels whose truth is not known. They are left out of everything else.
+    """
+
+    hidden: np.ndarray
+    corrected: np.ndarray
+    recovered: np.ndarray
+    rejected: np.ndarray
+    rejected_hidden: np.ndarray
+    true_positives: np.ndarray
+    false_positives: np.ndarray
+    true_negatives: np.ndarray
+    false_negatives: np.ndarray
+    unknown: np.ndarray
+
+    @classmethod
+    def from_counts(cls, counts: np.ndarray) -> LabelRecovery:
+        """Make it from the rows of :meth:`counts`."""
+        return cls(*np.asarray(counts, dtype=np.int64))
+
+    @classmethod
+    def empty(cls, num_classes: int) -> LabelRecovery:
+        """Of no labels at all."""
+        return cls.from_counts(np.zeros((len(fields(cls)), num_classes)))
+
+    def counts(self) -> np.ndarray:
+        """All counts, (attributes, C) int64 in the order of the attributes."""
+        return np.stack([getattr(self, field.name) for field in fields(self)])
+
+    def __add__(self, other: LabelRecovery) -> LabelRecovery:
+        if not isinstance(other, LabelRecovery):
+            return NotImplemented
+        if other.num_classes != self.num_classes:
+            raise ValueError(f'label recoveries must have as many classes, got {self.num_classes}, {other.num_classes}')
+        return self.from_counts(self.counts() + other.counts())
+
+    def __radd__(self, other: int) -> LabelRecovery:
+        return self if other == 0 else NotImplemented  # what sum() starts with
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.hidden)
+
+    @property
+    def num_hidden(self) -> int:
+        """Hidden positives."""
+        return int(self.hidden.sum())
+
+    @property
+    def num_corrected(self) -> int:
+        """Labels that the correction turned positive."""
+        return int(self.corrected.sum())
+
+    @property
+    def num_recovered(self) -> int:
+        """Labels that the correction turned positive, and rightly so."""
+        return int(self.recovered.sum())
+
+    @property
+    def num_rejected(self) -> int:
+        """Negatives that the correction left open."""
+        return int(self.rejected.sum())
+
+    @property
+    def num_unknown(self) -> int:
+        """Labels without a known truth, which are left out."""
+        return int(self.unknown.sum())
+
+    @property
+    def precision(self) -> float:
+        """Hidden positives among the labels that were turned positive."""
+        return _share(self.num_recovered, self.num_corrected)
+
+    @property
+    def recall(self) -> float:
+        """Labels that were turned positive among the hidden positives."""
+        return _share(self.num_recovered, self.num_hidden)
+
+    @property
+    def ppv(self) -> float:
+        """Positive predictive value TP / (TP + FP), the mean over the classes that have one."""
+        return _mean_share(self.true_positives, self.true_positives + self.false_positives)
+
+    @property
+    def npv(self) -> float:
+        """Negative predictive value TN / (TN + FN), the mean over the classes that have one."""
+        return _mean_share(self.true_negatives, self.true_negatives + self.false_negatives)
+
+
+def label_recovery(observed: ArrayLike, true: ArrayLike, corrected: ArrayLike, threshold: float = 0.5) -> LabelRecovery:
+    r"""Compare labels after a correction with the truth.
+
+    .. math::
+        \text{precision} = \frac{|\{o \neq 1,\ c = 1,\ t = 1\}|}{|\{o \neq 1,\ c = 1\}|} \qquad
+        \text{recall} = \frac{|\{o \neq 1,\ c = 1,\ t = 1\}|}{|\{o \neq 1,\ t = 1\}|}
+
+    with the given label :math:`o`, the corrected one :math:`c` and the truth :math:`t`. Predictions above a threshold
+    may stand for the corrected labels; then PPV and NPV are those of the predictions, as in the LASD paper.
+
+    Args:
+        observed: (N, C) labels that were given: 1, 0 for negative or unobserved, -1 for unknown.
+        true: (N, C) true labels. Where they are -1 nothing is counted but their number.
+        corrected: (N, C) labels after the correction: 1, 0, or a soft value between. -1 is undecided, neither
+            positive nor negative; where 0 was given, it counts as rejected and recovers nothing. To judge a method
+            that only rejects (LL-R) by what it rejects, hand that over as 1, as ``LabelRecoveryHook`` does.
+        threshold: Above it a soft label counts as positive.
+    """
+    observed, true, corrected = as_array(observed), as_array(true), as_array(corrected)
+    if observed.ndim != 2:
+        raise ValueError(f'observed must have the shape (samples, classes), got {observed.shape}')
+    for name, labels in (('true', true), ('corrected', corrected)):
+        if labels.shape != observed.shape:
+            raise ValueError(f'{name} must have the shape of observed {observed.shape}, got {labels.shape}')
+    if not 0 <= threshold <= 1:
+        raise ValueError(f'threshold must be in [0, 1], got {threshold}')
+    found = LabelRecovery.empty(observed.shape[1])
+    for rows in row_blocks(*observed.shape):
+        given, truth = as_labels(observed[rows], 'observed'), as_labels(true[rows], 'true')
+        found += _recovery_of_block(given, truth, _decisions(corrected[rows], threshold))
+    return found
+
+
+def _recovery_of_block(observed: np.ndarray, true: np.ndarray, corrected: np.ndarray) -> LabelRecovery:
+    known, given = true >= 0, observed == 1
+    positive = true == 1
+    hidden = positive & ~given
+    turned = known & ~given & (corrected == 1)
+    rejected = known & (observed == 0) & (corrected == -1)
+    masks = (
+        hidden,
+        turned,
+        turned & positive,
+        rejected,
+        rejected & positive,
+        positive & (corrected == 1),
+        (true == 0) & (corrected == 1),
+        (true == 0) & (corrected == 0),
+        positive & (corrected == 0),
+        ~known,
+    )
+    return LabelRecovery(*(mask.sum(axis=0) for mask in masks))
+
+
+def _decisions(corrected: np.ndarray, threshold: float) -> np.ndarray:
+    """Corrected labels, possibly soft, as int8 with 1, 0 and -1."""
+    # Written so that NaN is wrong, too.
+    wrong = ~((corrected == -1) | ((corrected >= 0) & (corrected <= 1)))
+    if wrong.any():
+        raise ValueError(f'corrected must be 1, 0, -1 for undecided, or between 0 and 1, got {corrected[wrong][0]}')
+    return np.where(corrected == -1, np.int8(-1), corrected > threshold)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else math.nan
+
+
+def _mean_share(parts: np.ndarray, wholes: np.ndarray) -> float:
+    present = wholes > 0
+    return float((parts[present] / wholes[present]).mean()) if present.any() else math.nan

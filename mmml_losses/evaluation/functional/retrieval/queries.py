@@ -1,0 +1,242 @@
+"""Find the images that show some classes and not others, by the probability that a model gives to such a query."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from ....utils.arrays import ArrayLike, as_array, as_labels, check_whole_number
+from ..predictions import Predictions
+from .conditions import Scale, as_scores_on, log_probability
+
+
+class Query(NamedTuple):
+    """Classes that an image must show and classes that it must not show, as indices.
+
+    Unpacks into the arguments of the functions below: ``rank_images(probabilities, *query)``.
+    """
+
+    positives: tuple[int, ...]
+    negatives: tuple[int, ...] = ()
+
+    def describe(self, class_names: Sequence[str]) -> str:
+        """Write the query in words, such as ``3 and 7, not 5``; :func:`parse_query` reads it back.
+
+        (Unless names repeat, or one of them is made of others: ``black and white`` beside ``black`` and ``white``.)
+        """
+        wanted = ' and '.join(class_names[index] for index in self.positives)
+        unwanted = ', '.join(f'not {class_names[index]}' for index in self.negatives)
+        return ', '.join(part for part in (wanted, unwanted) if part)
+
+
+def parse_query(text: str, class_names: Sequence[str]) -> Query:
+    """Read a query such as ``'3, 7, -5'`` or ``'3 and 7, not 5'``.
+
+    Conditions are separated by commas or ``and``; each one that is ruled out carries its own ``-`` or ``not``. Names
+    may hold all of these themselves (``black and white``, ``salt, pepper``, ``-1``): the longest piece of text that is
+    a name is taken for one. Upper and lower case matter only where they tell two classes apart.
+
+    Args:
+        text: The query.
+        class_names: Names of the classes in the order of the model's outputs.
+    """
+    positives, negatives = [], []
+    for index, is_asked in _conditions(text, class_names):
+        (positives if is_asked else negatives).append(index)
+    query = Query(tuple(dict.fromkeys(positives)), tuple(dict.fromkeys(negatives)))
+    if not positives and not negatives:
+        raise ValueError(f"query must name at least one class, got '{text}'")
+    for index in set(positives) & set(negatives):
+        raise ValueError(f"query '{text}' both asks for the class '{class_names[index]}' and rules it out")
+    return query
+
+
+class RetrievedImages(NamedTuple):
+    """Images that answer a query, best first.
+
+    Attributes:
+        query: The query as class indices.
+        indices: Which images, as rows of the predictions.
+        scores: Log-probability that each one answers the query; ``-inf`` where the model holds it impossible.
+        image_paths: Their files; empty when only probabilities were given.
+    """
+
+    query: Query
+    indices: np.ndarray
+    scores: np.ndarray
+    image_paths: tuple[str, ...]
+
+
+def query(
+    text: str,
+    predictions: Predictions | ArrayLike,
+    class_names: Sequence[str] = (),
+    top: int | None = None,
+    *,
+    scale: Scale = 'probability',
+) -> RetrievedImages:
+    """Find the images that answer a query in words, best first; ties stay in the order of the images.
+
+    Args:
+        text: Such as ``'cat, dog, -person'``; see :func:`parse_query`.
+        predictions: Predictions with class names and image paths, or an (N, C) matrix of probabilities.
+        class_names: Names of the classes; those of the predictions, or their indices, by default.
+        top: How many to return; all by default.
+        scale: ``'logit'`` if the matrix holds log-odds.
+
+    Examples:
+        >>> found = query('cat, -dog', [[0.9, 0.8], [0.7, 0.1]], ['cat', 'dog'])
+        >>> found.indices.tolist(), found.scores.round(2).tolist()
+        ([1, 0], [-0.46, -1.71])
+    """
+    is_named = isinstance(predictions, Predictions)
+    values = as_scores_on(scale, predictions.scores if is_named else predictions)
+    names = tuple(class_names) or (predictions.class_names if is_named else tuple(map(str, range(values.shape[1]))))
+    if len(names) != values.shape[1]:
+        raise ValueError(f'class_names must have {values.shape[1]} entries, got {len(names)}')
+    conditions = parse_query(text, names)
+    indices = rank_images(values, *conditions, top=top, scale=scale)
+    scores = retrieval_scores(values[indices], *conditions, scale=scale)
+    paths = tuple(predictions.image_paths[index] for index in indices) if is_named else ()
+    return RetrievedImages(conditions, indices, scores, paths)
+
+
+def retrieval_scores(
+    probabilities: ArrayLike,
+    positives: Collection[int],
+    negatives: Collection[int] = (),
+    *,
+    scale: Scale = 'probability',
+) -> np.ndarray:
+    r"""Log-probability that each image answers a query, its labels taken as independent.
+
+    .. math::
+        \log \prod_{i \in P} \eta_i \prod_{j \in N} (1 - \eta_j)
+        = \sum_{i \in P} \log \eta_i + \sum_{j \in N} \log(1 - \eta_j)
+
+    Sums of logarithms keep apart what a product of small probabilities would round to zero.
+
+    Args:
+        probabilities: (N, C) predicted probabilities :math:`\eta` in [0, 1].
+        positives: Indices of the classes that the image must show.
+        negatives: Indices of the classes that it must not show.
+        scale: ``'logit'`` if ``probabilities`` holds log-odds.
+
+    Returns:
+        (N,) float64 scores; ``-inf`` for an image that the model holds impossible.
+    """
+    values = as_scores_on(scale, probabilities)
+    positives, negatives = _checked_conditions(positives, negatives, values.shape[1])
+    total = np.zeros(len(values))
+    for is_asked, indices in ((True, positives), (False, negatives)):
+        for index in indices:
+            total += log_probability(values[:, index], is_asked, scale)
+    return total
+
+
+def rank_images(
+    probabilities: ArrayLike,
+    positives: Collection[int],
+    negatives: Collection[int] = (),
+    top: int | None = None,
+    *,
+    scale: Scale = 'probability',
+) -> np.ndarray:
+    """Indices of the images that answer a query best, best first; ties stay in the order of the images.
+
+    Args:
+        probabilities: (N, C) predicted probabilities in [0, 1].
+        positives: Indices of the classes that the image must show.
+        negatives: Indices of the classes that it must not show.
+        top: How many to return; all by default.
+        scale: ``'logit'`` if ``probabilities`` holds log-odds.
+    """
+    if top is not None:
+        check_whole_number('top', top, 1)
+    scores = retrieval_scores(probabilities, positives, negatives, scale=scale)
+    return np.argsort(-scores, kind='stable')[:top]
+
+
+def relevant_images(labels: ArrayLike, positives: Collection[int], negatives: Collection[int] = ()) -> np.ndarray:
+    """Whether the labels of each image are known to answer a query, as an (N,) bool array."""
+    labels = as_labels(labels)
+    if labels.ndim != 2:
+        raise ValueError(f'labels must have the shape (samples, classes), got {labels.shape}')
+    positives, negatives = _checked_conditions(positives, negatives, labels.shape[1])
+    return (labels[:, positives] == 1).all(axis=1) & (labels[:, negatives] == 0).all(axis=1)
+
+
+def _conditions(text: str, class_names: Sequence[str]) -> Iterator[tuple[int, bool]]:
+    """Classes that a text names one after the other, and whether it asks for them."""
+    separators = list(re.finditer(r',|(?<!\S)and(?=\s)', text, flags=re.IGNORECASE))
+    starts = [0, *(separator.end() for separator in separators)]
+    ends = [*(separator.start() for separator in separators), len(text)]
+    first = 0
+    while first < len(starts):
+        # From the longest piece of text to the shortest: a name may hold separators.
+        for last in reversed(range(first, len(ends))):
+            piece = text[starts[first] : ends[last]].strip()
+            negated = re.fullmatch(r'(?:-|not\s)\s*(.+)', piece, flags=re.IGNORECASE | re.DOTALL)
+            # The whole piece before what follows a 'not': a class may itself be called '-1' or 'not safe'.
+            index, is_asked = _index_of(piece, class_names, text), True
+            if index is None and negated:
+                index, is_asked = _index_of(negated[1], class_names, text), False
+            if index is not None:
+                yield index, is_asked
+                break
+        else:
+            if piece:
+                name = negated[1] if negated else piece
+                raise ValueError(f"query '{text}' names the unknown class '{name}': {_hint(name, class_names)}")
+        first = last + 1
+
+
+def _index_of(name: str, class_names: Sequence[str], text: str) -> int | None:
+    """The class with this name, or else with this name but for upper and lower case; None if there is none."""
+    same = [index for index, known in enumerate(class_names) if known == name]
+    found = same or [index for index, known in enumerate(class_names) if known.lower() == name.lower()]
+    if len(found) > 1:
+        classes = ' or '.join(f"{index} ('{class_names[index]}')" for index in found)
+        raise ValueError(f"query '{text}' must name one class by '{name}', got several: {classes}")
+    return found[0] if found else None
+
+
+def _hint(name: str, class_names: Sequence[str]) -> str:
+    by_lower_name = {known.lower(): known for known in class_names}
+    near = difflib.get_close_matches(name.lower(), by_lower_name, n=3, cutoff=0.5)
+    if near:
+        return 'did you mean ' + ' or '.join(f"'{by_lower_name[match]}'" for match in near) + '?'
+    shown = ', '.join(class_names[:10])
+    return f'the classes are {shown}' + (f', … ({len(class_names)} in all)' if len(class_names) > 10 else '')
+
+
+def _checked_conditions(
+    positives: Collection[int], negatives: Collection[int], num_classes: int
+) -> tuple[list[int], list[int]]:
+    asked, ruled_out = _class_indices('positives', positives), _class_indices('negatives', negatives)
+    if not asked and not ruled_out:
+        raise ValueError('positives and negatives must name at least one class, got none')
+    for name, indices in (('positives', asked), ('negatives', ruled_out)):
+        for index in indices:
+            if not 0 <= index < num_classes:
+                raise ValueError(f'{name} must be class indices from 0 to {num_classes - 1}, got {index}')
+    both = sorted(asked & ruled_out)
+    if both:
+        raise ValueError(f'positives and negatives must not share classes, got {both} in both')
+    return sorted(asked), sorted(ruled_out)
+
+
+def _class_indices(name: str, indices: Collection[int]) -> set[int]:
+    values = as_array(indices).tolist() if isinstance(indices, np.ndarray | torch.Tensor) else indices
+    try:
+        if any(isinstance(index, bool) for index in values):  # a mask, most likely
+            raise TypeError
+        return {operator.index(index) for index in values}
+    except TypeError:
+        raise ValueError(f'{name} must be a list of class indices, got {indices!r}') from None

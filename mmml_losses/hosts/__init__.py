@@ -1,0 +1,1 @@
+"""Adapt to other packages: their versions, checkpoints and heads."""

@@ -1,0 +1,1 @@
+"""Share among all losses: inputs, reduction, memory, class frequencies."""

@@ -1,0 +1,218 @@
+"""What all losses share: the call convention, unknown labels, reduction and the link."""
+
+from __future__ import annotations
+
+import inspect
+from numbers import Real
+
+import torch
+from torch import Tensor, nn
+
+from ...hosts import versions as compat
+from ...registry import MODELS
+from ..links import Link, ScaledLink, SigmoidLink
+from .detection import DetectionProtocol
+from .inputs import check_logits, check_targets, count_known, one_hot_targets, promote
+from .reduction import REDUCTIONS, Values, reduce_values, weigh_samples, weight_matrix
+
+
+class MultiLabelLoss(DetectionProtocol, nn.Module):
+    """Base of every loss. A subclass writes :meth:`values` and nothing else; one that compares whole sets of labels in
+    several ways writes :meth:`parts_of` instead.
+
+    Args:
+        reduction: ``'mean'`` over the known labels (over samples for a loss with one value a sample), ``'sum'`` or
+            ``'none'``.
+        loss_weight: Factor of the reduced loss.
+        link: How logits read as probabilities: a :class:`Link` or its config. ``None`` means the loss's own, which is
+            the sigmoid unless it says otherwise, or, for a loss that is not pointwise, the link of the
+            :class:`SumLoss` it stands in.
+        use_sigmoid: Always True: every class is scored by itself. Configs of other projects pass it on.
+        check_inputs: Whether every call looks for labels that mean nothing and for logits that are not numbers.
+            Without, bad input gives a bad loss, and a GPU need not wait for the answer.
+        own_link: The link that a subclass gives itself.
+        compile: Whether the loss runs through :func:`torch.compile`. Compiled, it does not check its inputs.
+    """
+
+    pointwise = True
+    """Whether :meth:`values` gives one value per entry, (N, C); otherwise one per sample, (N,)."""
+    soft_targets = True
+    """Whether the loss is defined for targets between 0 and 1."""
+    leaves_out_unknown = False
+    """Whether :meth:`values` of a pointwise loss is 0 at unknown labels by itself, as :func:`pair_loss` is."""
+
+    remembers_samples = False
+    """Whether the loss keeps something for every sample of the training set, by ``sample_idx``."""
+    looks_across_samples = False
+    """Whether :meth:`values` of a pointwise loss depends on the other samples of the call."""
+    goes_by_epochs = False
+    """Whether what the loss does depends on the epoch."""
+
+    def __init__(
+        self,
+        reduction: str = 'mean',
+        loss_weight: float = 1.0,
+        link: Link | dict | None = None,
+        use_sigmoid: bool = True,
+        check_inputs: bool = True,
+        own_link: Link | None = None,
+        compile: bool = False,
+        **unexpected,
+    ):
+        super().__init__()
+        if unexpected:
+            raise TypeError(
+                f'{type(self).__name__} takes {", ".join(arguments_of(type(self)))}, got {", ".join(unexpected)} '
+                '(if a _base_ of the config sets it for another loss, add _delete_=True)'
+            )
+        if not isinstance(loss_weight, Real):
+            raise TypeError(f'loss_weight must be a number, got {loss_weight!r}')
+        if not use_sigmoid:
+            raise ValueError(
+                f'use_sigmoid must be True, got {use_sigmoid!r}: {type(self).__name__} scores every class by itself'
+            )
+        self.use_sigmoid = use_sigmoid
+        if reduction not in REDUCTIONS:
+            raise ValueError(f'reduction must be one of {REDUCTIONS}, got {reduction!r}')
+        self.reduction = reduction
+        self.loss_weight = loss_weight
+        self.check_inputs = check_inputs
+        self.adopts_link = link is None and own_link is None and not self.pointwise
+        self.link = build_link(link, own_link or SigmoidLink())
+        self.compiled = False
+        if compile:
+            self.switch_compile_on()
+
+    def switch_compile_on(self) -> None:
+        """Run through :func:`torch.compile` from now on; copies do, too."""
+        self.compiled = True
+        self.compile(**compat.compile_settings())
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        if self.compiled:  # a copy or an unpickled loss comes without its compiled code
+            self.compile(**compat.compile_settings())
+
+    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
+        """The unreduced loss.
+
+        Args:
+            logits: (N, C), float32 or float64.
+            target: (N, C) of the logits' dtype; 1, 0, -1 for unknown, or soft where ``soft_targets`` allows it. A
+                pointwise loss may return any finite value at an unknown label: the base leaves it out.
+            **kwargs: ``epoch`` and ``sample_idx`` where the caller knows them.
+        """
+        raise NotImplementedError
+
+    def parts_of(self, logits: Tensor, target: Tensor, weight: Tensor | None, **kwargs) -> list[Values]:
+        """The unreduced loss, weighted, in parts that are averaged separately and added.
+
+        Args:
+            logits: (N, C).
+            target: (N, C), as in :meth:`values`.
+            weight: (N, 1) or (N, C), or None.
+            **kwargs: As in :meth:`values`.
+        """
+        if self.pointwise:
+            count = count_known(target)
+        else:
+            count = (target >= 0).any(dim=1).sum()
+            if weight is not None:
+                weight, target = weigh_samples(weight, target)
+        values = self.values(logits, target, **kwargs)
+        if self.pointwise and not self.leaves_out_unknown and isinstance(count, Tensor):  # a plain number counts all
+            values = values.masked_fill(target < 0, 0)
+        return [Values(values if weight is None else values * weight, count)]
+
+    def forward(
+        self,
+        cls_score: Tensor,
+        target: Tensor,
+        weight: Tensor | None = None,
+        avg_factor: float | Tensor | None = None,
+        reduction_override: str | None = None,
+        **kwargs,
+    ) -> Tensor:
+        """The loss, in OpenMMLab's call convention.
+
+        Args:
+            cls_score: Logits, (N, C). Half precision is computed in float32.
+            target: (N, C) with 1 positive, 0 negative, -1 unknown, or a soft value in [0, 1]; or class indices (N,),
+                where C means background and -1 unknown.
+            weight: Factors of the unreduced values: (N,), (N, C) or flat (N * C,).
+            avg_factor: Divisor that replaces the count under ``'mean'``.
+            reduction_override: Replaces ``reduction`` for this call.
+            **kwargs: ``epoch`` and ``sample_idx``, for the losses that use them.
+        """
+        logits = promote(cls_score)
+        are_indices = isinstance(target, Tensor) and target.dim() == 1
+        if are_indices:
+            self.refuse_anchors(logits, target)
+        target = one_hot_targets(target, logits)
+        if self.check_inputs and not torch.compiler.is_compiling():
+            check_logits(logits)
+            if not are_indices:  # of which only valid labels were made
+                check_targets(target, self.soft_targets, type(self).__name__)
+        if weight is not None:
+            weight = weight_matrix(weight, target)
+            if are_indices:
+                target = self.leave_out_ignored(target, weight)
+        parts = self.parts_of(logits, target, weight, **kwargs)
+        loss = reduce_values(parts, reduction_override or self.reduction, avg_factor)
+        return loss if self.loss_weight == 1 else self.loss_weight * loss
+
+    @property
+    def wants_training_labels(self) -> bool:
+        """Whether the loss wants to see the labels of the training set before it starts."""
+        return False
+
+    def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
+        """Take what the loss needs from the labels of the training set; ``TrainingSetHook`` calls it before training.
+
+        Args:
+            labels: (M, C), with 1 positive, 0 negative or unobserved, -1 unknown, or soft.
+            sample_idx: (M,), by which the samples are named in :meth:`forward`.
+        """
+
+    def synchronize(self) -> None:
+        """Share what the processes of a distributed training remember; ``TrainingSetHook`` calls it after an epoch."""
+
+    def adopt_link(self, link: Link) -> None:
+        """Read through the link of the sum that this loss stands in, unless it has its own."""
+        if self.adopts_link:
+            self.link = link
+
+    def probabilities(self, cls_score: Tensor) -> Tensor:
+        """What the logits of this loss read as, through its link."""
+        return self.link(promote(cls_score))
+
+    def logit_probabilities(self, cls_score: Tensor) -> Tensor:
+        """The log-odds of :meth:`probabilities`, exact in the tails."""
+        return self.link.logit_probabilities(promote(cls_score))
+
+
+def arguments_of(kind: type[MultiLabelLoss]) -> list[str]:
+    """What the constructor of a loss takes: its own arguments, and those of all losses."""
+    names = dict.fromkeys(
+        parameter.name
+        for constructor in (kind.__init__, MultiLabelLoss.__init__)
+        for parameter in inspect.signature(constructor).parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    )
+    return [name for name in names if name not in ('self', 'own_link')]
+
+
+def build_link(link: Link | dict | None, own: Link) -> Link:
+    """The link that a loss was given, by value or by config; its own by default, and below a fitted one."""
+    if link is None:
+        return own
+    if isinstance(link, dict):
+        link = MODELS.build(link)
+    if not isinstance(link, Link):
+        raise TypeError(
+            f"link must be a link of mmml_losses, its config or None ('phi' is known to FocalLoss and AsymmetricLoss), "
+            f'got {link!r}'
+        )
+    if isinstance(link, ScaledLink):
+        link.take_base(own)
+    return link

@@ -1,0 +1,182 @@
+"""Losses that correct unobserved labels while they train: SPLC and LASD."""
+
+from __future__ import annotations
+
+import torch
+from mmengine.dist import all_reduce, get_world_size
+from torch import Tensor
+
+from .. import functional as F
+from ..functional.pair import Term
+from ..registry import LOSSES
+from .core.base import MultiLabelLoss
+from .core.context import resolve_epoch
+from .pointwise import PairLoss
+from .terms import margin_of
+
+
+@LOSSES.register_module()
+class SPLCLoss(PairLoss):
+    """Self-paced loss correction over any pair of terms (Zhang et al., Eq. 10).
+
+    From the second epoch on, an unobserved label that the model believes in takes the positive term.
+
+    Args:
+        positive: As in :class:`PairLoss`; focal margin by default, as in the paper's best row.
+        negative: As in :class:`PairLoss`; focal by default. Table VII is ``'bce'`` with ``'bce'``, ``'focal'`` with
+            ``'focal'``, and ``'bce'`` with ``'asymmetric'``.
+        threshold: The probability above which an unobserved label counts as positive.
+        change_epoch: The first epoch that corrects, counted from 0.
+        margin_for_pseudo: Whether the margin of the positive term also shifts corrected labels, as Eq. 10 reads. The
+            authors' code shifts observed positives only.
+        **kwargs: The arguments of :class:`MultiLabelLoss`.
+
+    The epoch comes as ``epoch=`` or from the running Runner. The authors train with ``reduction='sum'``.
+    """
+
+    goes_by_epochs = True
+    soft_targets = False
+
+    def __init__(
+        self,
+        positive: Term | str | dict = 'focal_margin',
+        negative: Term | str | dict = 'focal',
+        threshold: float = 0.6,
+        change_epoch: int = 1,
+        margin_for_pseudo: bool = False,
+        **kwargs,
+    ):
+        super().__init__(positive=positive, negative=negative, **kwargs)
+        self.threshold = check_threshold(threshold)
+        self.change_epoch = change_epoch
+        self.spared_margin = 0.0 if margin_for_pseudo else margin_of(self.positive)
+
+    def values(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
+        return F.splc_loss(
+            logits,
+            target,
+            self.positive,
+            self.negative,
+            self._threshold_of(epoch),
+            self.spared_margin,
+            self.link.logit_probabilities(logits),
+        )
+
+    def corrected_targets(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
+        """The targets as this epoch believes them."""
+        log_odds = self.link.logit_probabilities(logits)
+        return target.masked_fill(F.believed_positives(log_odds, target, self._threshold_of(epoch)), 1)
+
+    def _threshold_of(self, epoch: int | None) -> float:
+        return self.threshold if resolve_epoch(epoch, type(self).__name__) >= self.change_epoch else 1.0
+
+
+@LOSSES.register_module()
+class LASDLoss(MultiLabelLoss):
+    """Leveraged asymmetric loss with disambiguation, for single positive labels (paper of LASD, Eq. 6).
+
+    Args:
+        positive_leverage: Weight of the pseudo-positives. The paper's Table 4 has 0.1 (VOC12), 0.03 (COCO), 0.015 (NUS)
+            and 0.005 (CUB).
+        threshold: The probability above which an unobserved label is a pseudo-positive; 0.9, 0.9, 0.95 and 0.93.
+        expected_positives: Positive labels of an image on average (1.46, 2.94, 1.89, 31.4), from which Theorem 5.4
+            derives the weight of the other unobserved labels. When not given it is estimated: a running mean, over
+            training batches, of the observed and pseudo-positives of an image of which some label is known. All
+            processes of a distributed training share it; of class indices, as detectors send, each keeps its own.
+        negative_leverage: That weight itself, in place of the theorem's.
+        gamma_positive: Focusing power of positives and pseudo-positives.
+        gamma_negative: Focusing power of the other unobserved labels.
+        momentum: Share of a batch in the running mean.
+        **kwargs: The arguments of :class:`MultiLabelLoss`.
+
+    The paper adds over the classes and takes the mean over the batch.
+    """
+
+    leaves_out_unknown = True
+    looks_across_samples = True
+    soft_targets = False
+
+    def __init__(
+        self,
+        positive_leverage: float = 0.1,
+        threshold: float = 0.9,
+        expected_positives: float | None = None,
+        negative_leverage: float | None = None,
+        gamma_positive: float = 0.0,
+        gamma_negative: float = 4.0,
+        momentum: float = 0.01,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if expected_positives is not None and negative_leverage is not None:
+            raise ValueError(
+                'give expected_positives or negative_leverage, not both: the one follows from the other, '
+                f'got {expected_positives} and {negative_leverage}'
+            )
+        if positive_leverage < 0:
+            raise ValueError(f'positive_leverage must be at least 0, got {positive_leverage}')
+        if not 0 < momentum <= 1:
+            raise ValueError(f'momentum must be in (0, 1], got {momentum}')
+        self.positive_leverage = positive_leverage
+        self.threshold = check_threshold(threshold)
+        self.expected_positives = expected_positives
+        self.negative_leverage = negative_leverage
+        self.gamma_positive = gamma_positive
+        self.gamma_negative = gamma_negative
+        self.momentum = momentum
+        if expected_positives is None and negative_leverage is None:
+            # 0 until the first batch; in the checkpoint, so that a resumed training goes on from it.
+            self.register_buffer('estimated_positives', torch.zeros(()))
+
+    def forward(self, cls_score: Tensor, target: Tensor, *args, **kwargs) -> Tensor:
+        """As :meth:`MultiLabelLoss.forward`."""
+        # Heads of detectors call the loss only where there is something to classify: to wait there for the others may
+        # be to wait for ever.
+        kwargs['shared'] = not (isinstance(target, Tensor) and target.dim() == 1)
+        return super().forward(cls_score, target, *args, **kwargs)
+
+    def values(self, logits: Tensor, target: Tensor, shared: bool = True, **kwargs) -> Tensor:
+        return F.lasd_loss(
+            logits,
+            target,
+            self.positive_leverage,
+            self._negative_leverage(logits, target, shared),
+            self.threshold,
+            self.gamma_positive,
+            self.gamma_negative,
+        )
+
+    def corrected_targets(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
+        """The targets with the pseudo-positives."""
+        return target.masked_fill(F.believed_positives(logits, target, self.threshold), 1)
+
+    def _negative_leverage(self, logits: Tensor, target: Tensor, shared: bool) -> float | Tensor:
+        if self.negative_leverage is not None:
+            return self.negative_leverage
+        if self.expected_positives is not None:
+            return F.balanced_leverage(self.positive_leverage, self.expected_positives, logits.size(1))
+        self._update_estimate(logits, target, shared)
+        # An image has at least the positive that was observed, and not every class.
+        expected = self.estimated_positives.clamp(min=1.0, max=max(logits.size(1) - 1.0, 1.0))
+        rest = (logits.size(1) - expected).clamp(min=1.0)
+        return ((1 + self.positive_leverage * (expected - 1)) / rest).to(logits.dtype)
+
+    @torch.no_grad()
+    def _update_estimate(self, logits: Tensor, target: Tensor, shared: bool) -> None:
+        if not self.training:
+            return
+        positives = (self.corrected_targets(logits, target) == 1).sum()
+        totals = torch.stack([positives, (target >= 0).any(dim=1).sum()]).float()
+        if shared and get_world_size() > 1:  # some processes may have an empty batch
+            all_reduce(totals)
+        mean = totals[0] / totals[1].clamp(min=1)
+        before = self.estimated_positives
+        estimate = torch.where(before > 0, before.lerp(mean, self.momentum), mean)
+        before.copy_(torch.where(totals[1] > 0, estimate, before))
+
+
+def check_threshold(threshold: float) -> float:
+    """A probability above which something is believed; 1 believes nothing."""
+    if not 0 < threshold <= 1:
+        raise ValueError(f'threshold must be in (0, 1], got {threshold}')
+    return threshold

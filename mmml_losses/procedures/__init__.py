@@ -1,0 +1,1 @@
+"""Run procedures of several steps: calibrate, label, train again, extract features."""

@@ -1,0 +1,176 @@
+"""Fitting the link of a trained classifier to labelled data: the work of ``tools/calibrate.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from mmengine.config import Config
+from mmengine.logging import print_log
+from mmengine.runner.amp import autocast
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from ..cli.losses import replace_loss
+from ..engine.loss_links import METHODS, LossPlace, describe_link
+from ..evaluation.functional.calibration import calibration_errors, reliability_bins
+from ..evaluation.metrics.gathering import RowStore, gather_rows
+from ..functional import sigmoid_link
+from ..losses import MultiLabelLoss, SumLoss
+from ..losses.links import Link, PhiLink, ScaledLink, SigmoidLink, SPALink, VectorLink, negative_log_likelihood
+from ..models.heads import stack_targets
+from ..registry import SCOPE
+from ..utils.errors import UsageError
+from ..utils.files import replacing
+
+
+class Figures(NamedTuple):
+    """How good probabilities are: mean negative log-likelihood, and calibration errors in percent."""
+
+    nll: float
+    ace: float
+    ece: float
+    mce: float
+
+    @classmethod
+    def of(cls, log_odds: Tensor, targets: Tensor) -> Figures:
+        """The figures of (N, C) log-odds, with -1 for unknown among the targets."""
+        errors = calibration_errors(reliability_bins(sigmoid_link(log_odds), targets))
+        nll = negative_log_likelihood(log_odds, targets)
+        return cls(nll, 100 * errors.ace, 100 * errors.ece, 100 * errors.mce)
+
+
+class Calibration(NamedTuple):
+    """A fitted link.
+
+    Args:
+        loss_config: The config of the loss with the new link.
+        before: Figures of the loss as it was, on the data of the fit.
+        after: Figures with the new link, on the same data.
+        summary: The fitted values in words.
+    """
+
+    loss_config: dict
+    before: Figures
+    after: Figures
+    summary: str
+
+
+@torch.no_grad()
+def collect_logits(model: nn.Module, dataloader: DataLoader, amp: bool = False) -> tuple[Tensor, Tensor] | None:
+    """Run a classifier over labelled data.
+
+    Args:
+        model: A classifier of MMPretrain's kind, whose ``mode='tensor'`` gives (N, C) logits.
+        dataloader: Its data, dealt to the processes in turn when there are several.
+        amp: Automatic mixed precision.
+
+    Returns:
+        Logits and targets of the whole dataset, each (N, C), on the main process; None on the others.
+    """
+    model.eval()
+    logits, targets = RowStore(torch.float32), RowStore(torch.float32)
+    for number, batch in enumerate(dataloader, start=1):
+        data = model.data_preprocessor(batch, False)
+        with autocast(enabled=amp):
+            scores = model(**data, mode='tensor')
+        if not isinstance(scores, Tensor) or scores.dim() != 2:
+            raise UsageError(f'the model must be a classifier with (N, C) logits, {type(model).__name__} gave others')
+        samples = data.get('data_samples')
+        if not samples or not ('gt_score' in samples[0] or 'gt_label' in samples[0]):
+            raise UsageError('the data must have labels, and its samples hold neither gt_score nor gt_label')
+        logits.append(scores.float().cpu())
+        targets.append(stack_targets(samples, scores.size(1)).cpu())
+        if number % max(1, len(dataloader) // 10) == 0:
+            print_log(f'batch {number} of {len(dataloader)}', logger='current')
+    if not len(logits):
+        raise UsageError('the data must have labels, and it is empty')
+    size = len(dataloader.dataset)
+    rows = gather_rows(logits, size), gather_rows(targets, size)
+    return None if rows[0] is None else rows
+
+
+def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> Calibration:
+    """Put a link on top of the loss's own and fit it; one that an earlier call has put there is replaced.
+
+    Args:
+        place: The loss, whose link changes. It is moved to the CPU.
+        method: One of ``METHODS``.
+        logits: (N, C).
+        targets: (N, C) with 1 positive, 0 negative and -1 unknown.
+    """
+    loss, told = place.module.cpu(), place.config.get('link')
+    base, base_config = _what_to_scale(loss, told)
+    kind = METHODS[method]
+    arguments = dict(num_classes=logits.size(1)) if kind is VectorLink else {}
+    link = kind(base=base, **arguments)
+    try:
+        before = Figures.of(loss.logit_probabilities(logits), targets)
+        link.fit(logits, targets)
+    except ValueError as error:
+        raise UsageError(f'the labels of the data cannot be fitted: {error}') from None
+    loss.link = link
+    loss.adopt_link(link)  # the parts of a sum read through the link of the sum
+    after = Figures.of(loss.logit_probabilities(logits), targets)
+    if base_config is not None:
+        arguments['base'] = base_config
+    link_config = dict(type=f'{SCOPE}.{kind.__name__}', **arguments)
+    return Calibration({**place.config, 'link': link_config}, before, after, describe_link(link, targets))
+
+
+def _what_to_scale(loss: MultiLabelLoss, told: dict | str | Link | None) -> tuple[Link, dict | None]:
+    """The link below a new fitted one, and its config, or None where the loss itself will provide it.
+
+    Args:
+        loss: A loss with the link that it reads through now.
+        told: What its config says about that link.
+    """
+    link = loss.link
+    if told is None:
+        # A sum provides the link of its first part, and MMEngine writes the keys of a config in alphabetical order.
+        return link, config_of(link) if isinstance(loss, SumLoss) else None
+    if isinstance(link, ScaledLink):
+        link, told = link.base, told.get('base')
+    if told is None or isinstance(told, dict):
+        return link, told
+    return link, config_of(link)  # a name that only the loss knows, such as 'phi'
+
+
+def config_of(link: Link) -> dict | None:
+    """The config of a link of this package; None for another."""
+    kind = type(link)
+    if kind not in (SigmoidLink, SPALink, PhiLink, *METHODS.values()):
+        return None
+    config = dict(type=f'{SCOPE}.{kind.__name__}', **getattr(link, 'constants', {}))
+    if kind is VectorLink:
+        config['num_classes'] = len(link.scale)
+    if isinstance(link, ScaledLink) and link.base is not None:
+        config['base'] = config_of(link.base)
+    return config
+
+
+def write_calibrated(
+    file: Path, comment: str, cfg: Config, checkpoint: Mapping, place: LossPlace, loss_config: dict
+) -> None:
+    """Write a checkpoint with the fitted link, and beside it the config to use it with; both whole or not at all.
+
+    Args:
+        file: The checkpoint to write. The config has the same name with ``.py``.
+        comment: First line of the config.
+        cfg: The config of the model; its loss changes.
+        checkpoint: What was read. Only weights and ``meta`` are written: no training goes on from them.
+        place: The loss with the fitted link.
+        loss_config: The config of that loss.
+    """
+    replace_loss(cfg, loss_config)
+    weights = checkpoint.get('state_dict', checkpoint)
+    weights = {key.removeprefix('module.'): value for key, value in weights.items()}
+    weights = {key: value for key, value in weights.items() if not key.startswith(place.prefix)}
+    weights.update(place.module.state_dict(prefix=place.prefix))
+    meta = {**checkpoint.get('meta', {}), 'cfg': cfg.pretty_text}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as temporary, replacing(file.with_suffix('.py')) as temporary_config:
+        torch.save(dict(meta=meta, state_dict=weights), temporary)
+        temporary_config.write_text(f'# {comment}\n{cfg.pretty_text}', encoding='utf-8')

@@ -1,0 +1,171 @@
+"""The part of a model that makes features of images, with its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
+
+import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS, DefaultScope
+from mmengine.runner import CheckpointLoader
+from torch import Tensor, nn
+
+from ..cli.launch import safe_checkpoint
+from ..hosts.versions import CheckpointError
+from ..utils.errors import UsageError
+
+# Where files of other projects keep the weights; MMEngine's have them under the first name.
+WEIGHTS_KEYS = ('state_dict', 'model')
+# What belongs to a model and not to its features.
+UNUSED_PARTS = ('head.', 'data_preprocessor.')
+
+
+def build_feature_model(cfg: Config, checkpoint: str) -> nn.Module:
+    """The model of a config, in test mode and with its weights; nothing else is downloaded or read.
+
+    Args:
+        cfg: A config with ``model``, a classifier of MMPretrain's kind.
+        checkpoint: A checkpoint of the model, or the weights of its backbone alone (of timm's model in a
+            ``TIMMBackbone``); ``.pth`` without anything but weights, or ``.safetensors``.
+    """
+    settings = deepcopy(cfg.model)
+    settings.setdefault('data_preprocessor', deepcopy(cfg.get('data_preprocessor')))
+    backbone = settings.get('backbone') or {}
+    if 'pretrained' in backbone:
+        backbone['pretrained'] = False
+    backbone.pop('checkpoint_path', None)
+    with DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmpretrain'):
+        model = MODELS.build(settings)
+        if not isinstance(getattr(model, 'backbone', None), nn.Module):
+            raise UsageError(f'features come from a classifier with a backbone, and {type(model).__name__} has none')
+        if hasattr(model.backbone, 'timm_model') and not backbone.get('features_only') and _pools_plainly(model):
+            model.backbone.timm_model = _pooling_timm_model(backbone)
+            model.neck = None
+    load_weights(model, read_weights(checkpoint, cfg), checkpoint)
+    return model.eval()
+
+
+def pooled_features(model: nn.Module, inputs: Tensor) -> Tensor:
+    """Features (N, D) of images: the last output of the neck, or of the backbone where there is none.
+
+    Maps are averaged over the image. Tokens need a neck, or a backbone that pools them. Backbones with two outputs, as
+    Conformer and distilled DeiT, give both side by side.
+
+    Args:
+        model: See :func:`build_feature_model`.
+        inputs: Images as the model's data preprocessor makes them.
+    """
+    stages = model.backbone(inputs)
+    features = _last(stages)
+    if isinstance(features, Tensor) and features.dim() == 3 and _pools_plainly(model):
+        raise UsageError(
+            f'the backbone {type(model.backbone).__name__} gives tokens of shape {tuple(features.shape)}, which an '
+            "average over an image does not fit: set out_type='cls_token' or 'avg_featmap' in it, or add a neck"
+        )
+    if getattr(model, 'neck', None) is not None:
+        features = _last(model.neck(stages))
+    if isinstance(features, (tuple, list)) and all(isinstance(each, Tensor) and each.dim() == 2 for each in features):
+        features = torch.cat(list(features), dim=1)
+    if isinstance(features, Tensor) and features.dim() == 4:
+        features = features.mean(dim=(2, 3))
+    if not isinstance(features, Tensor) or features.dim() != 2:
+        shape = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        raise UsageError(f'features must be one row for each image, and the model gives {shape}: add a neck that pools')
+    return features
+
+
+def read_weights(path: str, cfg: Config) -> dict[str, Tensor]:
+    """The weights in a file, by name.
+
+    Args:
+        path: A file or an http(s) address; see :func:`mmml_losses.cli.launch.safe_checkpoint`.
+        cfg: The config it is used with.
+    """
+    if path.endswith('.safetensors'):
+        content = _read_safetensors(path)
+    else:
+        content = CheckpointLoader.load_checkpoint(safe_checkpoint(path, cfg), map_location='cpu')
+    nested = next((content[key] for key in WEIGHTS_KEYS if isinstance(content.get(key), Mapping)), content)
+    weights = {name: value for name, value in nested.items() if isinstance(value, Tensor)}
+    if not weights:
+        raise CheckpointError(f'checkpoint {path} has no weights')
+    if all(name.startswith('module.') for name in weights):  # of a model that was trained on several GPUs
+        weights = {name.removeprefix('module.'): value for name, value in weights.items()}
+    return weights
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], path: str) -> None:
+    """Give a model the weights that its features need.
+
+    Args:
+        model: A classifier with a backbone.
+        weights: Of the whole classifier, whose backbone's begin with ``backbone.``, or of the backbone alone.
+        path: Where they come from, for error messages.
+    """
+    whole = any(name.startswith('backbone.') for name in weights)
+    target = model if whole else getattr(model.backbone, 'timm_model', model.backbone)
+    try:
+        missing, unexpected = target.load_state_dict(dict(weights), strict=False)
+    except RuntimeError as error:  # other shapes
+        raise CheckpointError(f'checkpoint {path} does not fit the model: {_first_problem(error)}') from None
+    if whole:
+        missing = [name for name in missing if not name.startswith(UNUSED_PARTS)]
+    elif getattr(model, 'neck', None) is not None:
+        missing += [f'neck.{name}' for name, _ in model.neck.named_parameters()]
+    # Older files do not count the batches of a batch norm, and no feature depends on it.
+    missing = [name for name in missing if not name.endswith('num_batches_tracked')]
+    if missing:
+        raise CheckpointError(
+            f'checkpoint {path} does not fit {type(target).__name__}: it has no {missing[0]!r}'
+            + (f' and {len(missing) - 1} others' if len(missing) > 1 else '')
+            + (f', but {unexpected[0]!r}' if unexpected else '')
+        )
+
+
+def _last(stages: object) -> object:
+    return stages[-1] if isinstance(stages, (tuple, list)) else stages
+
+
+def _pools_plainly(model: nn.Module) -> bool:
+    """Whether nothing but an average over rows and columns of the image follows the backbone."""
+    neck = getattr(model, 'neck', None)
+    # GlobalAveragePooling(dim=1) is for backbones that give (N, C, positions).
+    return neck is None or isinstance(getattr(neck, 'gap', None), nn.AdaptiveAvgPool2d)
+
+
+def _pooling_timm_model(settings: Mapping) -> nn.Module:
+    """timm's model with its own pooling, which ``TIMMBackbone`` takes away and only timm knows: a transformer of timm
+    pools its class token or its patches, and some networks have layers behind the pooling."""
+    import timm
+
+    arguments = {key: value for key, value in settings.items() if key not in ('type', 'init_cfg', 'features_only')}
+    arguments['in_chans'] = arguments.pop('in_channels', 3)
+    if 'norm_layer' in arguments:
+        arguments['norm_layer'] = MODELS.get(arguments['norm_layer'])
+    return timm.create_model(**{**arguments, 'num_classes': 0})
+
+
+def _read_safetensors(path: str) -> dict[str, Tensor]:
+    if not Path(path).is_file():
+        raise CheckpointError(f'checkpoint {path} does not exist')
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ImportError:
+        raise UsageError(f'checkpoint {path} needs the package safetensors: pip install safetensors') from None
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise CheckpointError(f'checkpoint {path} cannot be read, it may be cut off: {error}') from error
+
+
+def _first_problem(error: RuntimeError) -> str:
+    lines = str(error).splitlines()
+    return (lines[1] if len(lines) > 1 else lines[0]).strip()
+
+
+def default_device() -> str:
+    """Where to run without being told."""
+    return 'cuda' if torch.cuda.is_available() else 'cpu'

@@ -1,0 +1,229 @@
+"""Pseudo labels: the labels of a dataset, corrected by a model that was trained on them.
+
+In "BCE + pseudo label" of the Hill and SPLC paper (Zhang et al., Tables III and VII) a model is trained, unobserved
+labels that it finds probable become positive, and a new model is trained on the corrected labels. The paper prints no
+threshold for these rows; its Figure 7 looks at 0.4 to 0.6.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+from mmengine.config import Config, ConfigDict
+from mmengine.dist import is_main_process
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+from mmengine.utils import ProgressBar
+
+from ..cli import launch
+from ..datasets import AnnotationError
+from ..datasets.labels.label_file import save_label_file
+from ..datasets.labels.nesting import leaf_datasets
+from ..datasets.labels.reading import read_labels
+from ..datasets.labels.sample_labels import POSITIVE, UNKNOWN, SampleLabels
+from ..evaluation import PredictionMetric, Predictions
+from ..utils.arrays import as_probabilities
+from ..utils.errors import UsageError
+
+MOST_CORRECTED = 10
+# A Runner takes them only together.
+NEEDED_BY_OTHER_RUNS = (
+    *('train_dataloader', 'train_cfg', 'optim_wrapper', 'param_scheduler'),
+    *('val_dataloader', 'val_cfg', 'val_evaluator'),
+)
+
+
+def correct_labels(labels: np.ndarray, probabilities: np.ndarray, threshold: float) -> np.ndarray:
+    """Labels with everything probable made positive.
+
+    Observed positives stay positive, whatever the model thinks of them. A negative or unobserved label becomes
+    positive where its probability is above the threshold, and so does an unknown one, which otherwise stays unknown:
+    the correction only ever adds positives.
+
+    Args:
+        labels: (N, C) with 1 positive, 0 negative or unobserved, -1 unknown.
+        probabilities: (N, C) of the trained model.
+        threshold: A probability in (0, 1).
+    """
+    if not 0 < threshold < 1:
+        raise ValueError(f'threshold must be in (0, 1), got {threshold}')
+    if labels.shape != probabilities.shape:
+        raise ValueError(f'probabilities must have the shape of the labels {labels.shape}, got {probabilities.shape}')
+    return np.where(probabilities > threshold, np.int8(POSITIVE), labels).astype(np.int8, copy=False)
+
+
+def describe_correction(before: np.ndarray, after: np.ndarray, classes: Sequence[str]) -> str:
+    """What a correction changed, in a few lines for a terminal.
+
+    Args:
+        before: (N, C) labels, see :func:`correct_labels`.
+        after: The corrected ones.
+        classes: Names of the C classes.
+    """
+    count = max(1, len(before))
+    added = (after == POSITIVE) & (before != POSITIVE)
+    old, new = int((before == POSITIVE).sum()), int(added.sum())
+    lines = [
+        f'images          {len(before):,}, of which {int(added.any(axis=1).sum()):,} have new labels',
+        f'labels before   {old:,} ({old / count:.2f} per image)',
+        f'labels added    {new:,} ({new / count:.2f} per image)',
+        f'labels after    {old + new:,} ({(old + new) / count:.2f} per image)',
+    ]
+    unknown = before == UNKNOWN
+    if unknown.any():
+        found = int((added & unknown).sum())
+        lines.append(f'labels unknown  {int(unknown.sum()):,}, of which {found:,} became positive')
+    per_class = added.sum(axis=0)
+    most = [index for index in np.argsort(-per_class, kind='stable')[:MOST_CORRECTED] if per_class[index]]
+    if most:
+        width = max(len('most corrected'), *(len(classes[index]) for index in most))
+        lines.append(f'{"most corrected":<{width}}  {"before":>9}  {"added":>9}')
+        old_per_class = (before == POSITIVE).sum(axis=0)
+        lines += [f'{classes[i]:<{width}}  {old_per_class[i]:>9,}  {per_class[i]:>9,}' for i in most]
+    return '\n'.join(lines)
+
+
+def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
+    """Turn a config into a test run over one of its datasets: unaugmented, in order, each sample once.
+
+    Only the pipeline of the dataset changes, so that it has the samples and labels it has in training. The config can
+    no longer train or validate, and needs no other data.
+
+    Args:
+        cfg: The config, changed in place.
+        dataloader: Whose dataset, such as ``'train'``.
+    """
+    loader = cfg.get(f'{dataloader}_dataloader')
+    if loader is None:
+        raise UsageError(f'the config has no {dataloader}_dataloader')
+    test_loader = deepcopy(cfg.get('test_dataloader') or cfg.get('val_dataloader'))
+    pipelines = [leaf.pipeline for leaf in leaf_configs(test_loader and test_loader.dataset) if leaf.get('pipeline')]
+    if not pipelines:
+        raise UsageError('the config has no test_dataloader with a pipeline, which pseudo labels are made with')
+    dataset = deepcopy(loader.dataset)
+    for leaf in leaf_configs(dataset):
+        leaf.pipeline = deepcopy(pipelines[0])
+    for key in ('batch_sampler', 'num_batch_per_epoch'):
+        test_loader.pop(key, None)
+    # One by one: update() would mix the old and the new dataset.
+    test_loader.dataset = dataset
+    test_loader.sampler = dict(type='DefaultSampler', shuffle=False)
+    test_loader.drop_last = False
+    cfg.merge_from_dict(dict.fromkeys(NEEDED_BY_OTHER_RUNS))
+    cfg.test_dataloader = test_loader
+    cfg.test_evaluator = []
+    cfg.test_cfg = cfg.get('test_cfg') or ConfigDict()
+
+
+def write_pseudo_labels(cfg: Config, out: Path, threshold: float, made_by: Mapping) -> str | None:
+    """Let a trained model correct the labels of a dataset, and write them as a label file.
+
+    Args:
+        cfg: What :func:`label_with_the_test_run` made of a config, with the checkpoint as its ``load_from``.
+        out: The label file; one of that name is replaced.
+        threshold: See :func:`correct_labels`.
+        made_by: How the labels were made, in json's types.
+
+    Returns:
+        What changed, in a few lines for a terminal; None on other than the main process.
+    """
+    try:
+        samples, probabilities = predict_labels(launch.build_runner(cfg))
+    except AnnotationError as error:
+        raise UsageError(str(error)) from None
+    if not is_main_process():
+        return None
+    labels = correct_labels(samples.labels, probabilities, threshold)
+    save_label_file(out, labels, samples, made_by)
+    return f'{describe_correction(samples.labels, labels, samples.classes)}\nwrote {out}'
+
+
+def predict_labels(runner: Runner) -> tuple[SampleLabels, np.ndarray | None]:
+    """Run the test that :func:`label_with_the_test_run` prepared.
+
+    Args:
+        runner: A Runner with the weights to come from its ``load_from``.
+
+    Returns:
+        The samples with the labels they have, and the probabilities (N, C), on the main process only.
+    """
+    loader = runner.test_loop.dataloader
+    try:
+        samples = read_labels(loader.dataset)
+    except (AnnotationError, TypeError) as error:
+        raise UsageError(f'no pseudo labels for this dataset: {error}') from None
+    for leaf in leaf_datasets(loader.dataset):
+        # A sample that cannot be loaded must be an error: in training, a random one would stand in for it.
+        leaf.test_mode = True
+    keeper = PredictionKeeper(samples)
+    runner.test_evaluator.metrics.append(keeper)
+    if shows_progress_bar():
+        runner.register_hook(ProgressBarHook())
+    runner.test()
+    return samples, keeper.probabilities
+
+
+def shows_progress_bar() -> bool:
+    """Whether someone looks at this process: in a file, the lines of MMEngine's LoggerHook read better."""
+    return is_main_process() and sys.stderr.isatty()
+
+
+class PredictionKeeper(PredictionMetric):
+    """Measures nothing, and keeps the probabilities of all samples.
+
+    Args:
+        samples: The samples that are expected.
+    """
+
+    measures_scores = False
+
+    def __init__(self, samples: SampleLabels):
+        super().__init__()
+        self.samples = samples
+        self.probabilities: np.ndarray | None = None
+
+    def check_samples(self, data_samples: Sequence[dict]) -> None:
+        for sample in data_samples:
+            num_classes, width = len(self.samples.classes), len(sample['pred_score'])
+            if width != num_classes:
+                raise UsageError(f'the model scores {width} classes, and the dataset has {num_classes}')
+
+    def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
+        # The labels went the same way as the scores: if they are the dataset's, each score is where it belongs.
+        if not np.array_equal(predictions.labels, self.samples.labels):
+            raise UsageError(
+                'the labels that came through the test pipeline are not those of the dataset: it must neither change '
+                'labels nor leave samples out'
+            )
+        self.probabilities = as_probabilities(predictions.scores, 'pred_score')
+        return {}
+
+
+class ProgressBarHook(Hook):
+    """A progress bar of the test on the terminal."""
+
+    def before_test_epoch(self, runner: Runner) -> None:
+        self.bar = ProgressBar(len(runner.test_dataloader), file=sys.stderr)
+
+    def after_test_iter(self, runner: Runner, *args, **kwargs) -> None:
+        self.bar.update()
+
+    def after_test_epoch(self, runner: Runner, metrics: dict | None = None) -> None:
+        self.bar.file.write('\n')
+
+
+def leaf_configs(node) -> Iterator[ConfigDict]:
+    """The configs of the datasets inside all wrappers."""
+    if isinstance(node, (list, tuple)):
+        for part in node:
+            yield from leaf_configs(part)
+    elif isinstance(node, dict):
+        inner = node.get('dataset', node.get('datasets'))
+        if inner is None:
+            yield node
+        else:
+            yield from leaf_configs(inner)

@@ -1,0 +1,1 @@
+"""Help every other room with arrays, files and errors."""
