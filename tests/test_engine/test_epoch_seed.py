@@ -1,10 +1,19 @@
 """A resumed training equals an unbroken one."""
 
+import json
+import random
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 import torch
+import torch.multiprocessing
+from mmengine.dataset import worker_init_fn
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
+from mmml_losses.engine import EpochSeedHook
 from tests.helpers.interruption import StopAfter
 
 
@@ -72,3 +81,25 @@ def test_persistent_workers_are_mentioned(cfg, capsys):
     cfg.experiment_name = 'persistent_workers'  # or the logger is that of a Runner of the same second, with its output
     Runner.from_cfg(cfg).train()
     assert 'a resumed training will not repeat an unbroken one exactly' in capsys.readouterr().out
+
+
+def draw_in_a_process(rank, folder):
+    """Write what one of two processes draws in two epochs, and what the first worker of its dataloader draws."""
+    torch.distributed.init_process_group('gloo', f'file://{folder}/store', rank=rank, world_size=2)
+    start_worker = partial(worker_init_fn, num_workers=1, rank=rank, seed=0)
+    runner = SimpleNamespace(seed=0, epoch=0, train_dataloader=SimpleNamespace(worker_init_fn=start_worker))
+    drawn = []
+    for runner.epoch in range(2):
+        EpochSeedHook().before_train_epoch(runner)
+        process = [random.random(), np.random.rand(), torch.rand(1).item()]
+        runner.train_dataloader.worker_init_fn(0)
+        drawn.append([*process, random.random(), np.random.rand(), torch.rand(1).item()])
+    (folder / f'{rank}.json').write_text(json.dumps(drawn))
+    torch.distributed.destroy_process_group()
+
+
+def test_ranks_draw_different_augmentations(tmp_path):
+    torch.multiprocessing.start_processes(draw_in_a_process, args=(tmp_path,), nprocs=2, start_method='fork')
+    drawn = [epoch for rank in range(2) for epoch in json.loads((tmp_path / f'{rank}.json').read_text())]
+    for numbers in zip(*drawn, strict=True):  # each generator of the process and of its worker
+        assert len(set(numbers)) == 2 * 2
