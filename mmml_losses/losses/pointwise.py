@@ -39,7 +39,7 @@ class PairLoss(MultiLabelLoss):
     def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
         return F.pair_loss(logits, target, self.positive, self.negative)
 
-    def own_anchor_objection(self) -> str | None:
+    def own_reason_against_anchors(self) -> str | None:
         if not teaches_absence(self.negative):
             return 'its negative term never says that a class is absent, which is all that most anchors can teach'
         return None

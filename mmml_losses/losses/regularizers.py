@@ -44,7 +44,7 @@ class ConsistencyRegularizer(MultiLabelLoss):
 
     pointwise = False
 
-    def own_anchor_objection(self) -> str | None:
+    def own_reason_against_anchors(self) -> str | None:
         return 'it compares several views of an image, and a detector sees one'
 
     def values(self, logits: Tensor, target: Tensor, views: Sequence[Tensor] | None = None, **kwargs) -> Tensor:

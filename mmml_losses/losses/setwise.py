@@ -90,7 +90,7 @@ class SetwiseLoss(MultiLabelLoss):
             kwargs['shuffled'] = has_background(cls_score, target)
         return super().forward(cls_score, target, weight, avg_factor, reduction_override, **kwargs)
 
-    def own_anchor_objection(self) -> str | None:
+    def own_reason_against_anchors(self) -> str | None:
         if self.way == 'joint':
             return "way must be 'sample', 'class' or 'both' there, got 'joint', which compares all anchors at once"
         if self.way == 'sample' and not self.trains_without_positive:

@@ -66,9 +66,9 @@ class SumLoss(MultiLabelLoss):
         for part in self.losses.values():
             part.adopt_link(self.link)
 
-    def own_anchor_objection(self) -> str | None:
-        objections = ((name, part.anchor_objection) for name, part in self.losses.items())
-        return next((f'of its part {name!r}, {reason}' for name, reason in objections if reason is not None), None)
+    def own_reason_against_anchors(self) -> str | None:
+        reasons = ((name, part.reason_against_anchors) for name, part in self.losses.items())
+        return next((f'of its part {name!r}, {reason}' for name, reason in reasons if reason is not None), None)
 
     def parts(
         self, cls_score: Tensor, target: Tensor, reduction_override: str | None = None, **kwargs

@@ -124,7 +124,7 @@ def test_everything_that_a_training_on_coco_needs_is_built(name, small, fast_bui
     runner.param_schedulers = runner.build_param_scheduler(runner.param_schedulers)
     head = head_of(runner.model)
     assert isinstance(head.loss_cls, MultiLabelLoss)
-    assert head.loss_cls.anchor_objection is None
+    assert head.loss_cls.reason_against_anchors is None
     assert head.num_classes == 80
     for loader in (runner.train_dataloader, runner.val_dataloader, runner.test_dataloader):
         sample = loader.dataset[0]['data_samples']
@@ -221,7 +221,7 @@ def test_losses_are_those_of_the_papers(name):
     if '_phi_' in name:
         expected['link'] = 'phi'
     assert found == expected
-    assert LOSSES.build(head_config(read(name)).loss_cls).anchor_objection is None
+    assert LOSSES.build(head_config(read(name)).loss_cls).reason_against_anchors is None
 
 
 @pytest.mark.parametrize('loss', JOINED_WITH_BCE)

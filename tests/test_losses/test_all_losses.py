@@ -231,7 +231,7 @@ def test_background_is_a_row_of_zeros_or_refused(name):
     logits, _ = example()
     indices = torch.tensor([0, 4, 5, 2, 5, 1])  # 5 is background
     loss = build(name)
-    if loss.anchor_objection is not None:
+    if loss.reason_against_anchors is not None:
         with pytest.raises(ValueError, match='cannot be the loss of a detector: '):
             evaluate(name, logits, indices)
         return

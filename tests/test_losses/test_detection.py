@@ -24,7 +24,7 @@ from mmml_losses.registry import LOSSES
 from tests.helpers.losses_table import TABLE, build
 
 CLASSES = 4
-SAFE = [name for name in TABLE if build(name).anchor_objection is None]
+SAFE = [name for name in TABLE if build(name).reason_against_anchors is None]
 
 
 def anchors(count: int = 60, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -140,7 +140,7 @@ def test_what_cannot_work_on_anchors_is_refused_with_the_reason(config, reason):
     with pytest.raises(ValueError, match=f'{config["type"]} cannot be the loss of a detector: .*{reason}'):
         loss(logits, labels, avg_factor=3.0)
     joined = SumLoss(losses=dict(bce=BCELoss(), other=loss))
-    assert "of its part 'other', " in joined.anchor_objection
+    assert "of its part 'other', " in joined.reason_against_anchors
     with pytest.raises(ValueError, match=reason):
         joined(logits, labels, avg_factor=3.0)
 
@@ -162,7 +162,7 @@ def test_what_cannot_work_on_anchors_is_refused_with_the_reason(config, reason):
 )
 def test_comparisons_that_see_background_train_on_anchors(config):
     loss = LOSSES.build(config)
-    assert loss.anchor_objection is None
+    assert loss.reason_against_anchors is None
     logits, labels = anchors()
     gradient = torch.autograd.grad(loss(logits, labels, avg_factor=3.0), logits)[0]
     assert gradient.isfinite().all()

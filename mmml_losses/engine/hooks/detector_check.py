@@ -98,10 +98,10 @@ def _check_head(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
 
 
 def _check_loss(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    if loss.anchor_objection is not None:
+    if loss.reason_against_anchors is not None:
         raise ValueError(
             f'{place} must be a loss of anchors, queries or proposals, got {type(loss).__name__}: '
-            f'{loss.anchor_objection}'
+            f'{loss.reason_against_anchors}'
         )
     if _only_regularizes(loss):
         raise ValueError(

@@ -147,7 +147,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
         logits = promote(cls_score)
         are_indices = isinstance(target, Tensor) and target.dim() == 1
         if are_indices:
-            self.refuse_anchors(logits, target)
+            self.reject_anchors(logits, target)
         target = one_hot_targets(target, logits)
         if self.check_inputs and not torch.compiler.is_compiling():
             check_logits(logits)

@@ -1,4 +1,4 @@
-"""What the heads of MMDetection ask of their classification loss. Nothing here needs MMDetection itself."""
+"""Protocol between a classification loss and the heads of MMDetection. Nothing here imports MMDetection."""
 
 from __future__ import annotations
 
@@ -8,40 +8,45 @@ from torch.nn.functional import pad
 
 
 class DetectionProtocol:
-    """The answers of a loss to a head of MMDetection, for :class:`MultiLabelLoss`.
+    """Methods and attributes that MMDetection's heads look for on their loss; a base of :class:`MultiLabelLoss`.
 
-    Dense heads read the width of their classifier from the config, where ``use_sigmoid=True`` must stand, and ask for
-    activations of C classes. RoI heads ask :meth:`get_cls_channels` for that width when they are built, and take the
-    last of the activations for that of the background.
+    A dense head reads the width of its classifier from the config of the loss, which therefore needs
+    ``use_sigmoid=True``, and requests activations of C classes. A RoI head calls :meth:`get_cls_channels` when it is
+    built, and treats the last activation as the background.
     """
 
     custom_cls_channels = True
-    """Whether a head asks :meth:`get_cls_channels` and :meth:`get_activation` instead of taking a softmax itself."""
+    """Whether heads call :meth:`get_cls_channels` and :meth:`get_activation` instead of taking a softmax."""
     custom_activation = True
-    """Whether a RoI head asks :meth:`get_accuracy`, and :meth:`get_activation` also between the stages of a cascade."""
+    """Whether RoI heads call :meth:`get_accuracy`, and :meth:`get_activation` between the stages of a cascade."""
     in_roi_head = False
-    """Whether it was a RoI head that asked."""
+    """Whether the loss belongs to a RoI head. :meth:`get_cls_channels` sets it."""
 
     def get_cls_channels(self, num_classes: int) -> int:
-        """How many logits a RoI head computes: one for each class, none for the background."""
+        """Return the number of logits of a RoI head, one for each class, and mark the loss as one of a RoI head.
+
+        The name is MMDetection's. Only RoI heads call this method, once, when they are built; it is the only sign by
+        which :meth:`get_activation`, which dense heads call as well, can tell the two apart.
+        """
         self.in_roi_head = True
         return num_classes
 
     def get_activation(self, cls_score: Tensor) -> Tensor:
-        """The probabilities of logits (N, C): (N, C) for a dense head, for a RoI head (N, C + 1), the last column 0.
+        """Return the probabilities of logits (N, C), for a RoI head with a column of zeros for the background.
 
-        RoI heads drop the last column, whatever it is, and would otherwise never detect the last class.
+        RoI heads drop the last column of (N, C + 1) unread. Without the extra column they would never detect the last
+        class.
         """
         probabilities = self.probabilities(cls_score)
         return pad(probabilities, (0, 1)) if self.in_roi_head else probabilities
 
     @torch.no_grad()
     def get_accuracy(self, cls_score: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """How many per cent of the proposals get their label, for the log of a RoI head.
+        """Return the percentage of proposals whose label is predicted, for the log of a RoI head.
 
         Args:
             cls_score: Logits, (N, C).
-            labels: Class indices, (N,), where C is the background. A proposal counts as background unless the
+            labels: Class indices, (N,), where C is the background. A proposal is predicted as background unless the
                 probability of some class reaches 0.5.
         """
         if not len(labels):
@@ -51,32 +56,32 @@ class DetectionProtocol:
         return dict(acc=100 * (predicted == labels).float().mean())
 
     @property
-    def anchor_objection(self) -> str | None:
-        """Why the loss cannot be computed on anchors, queries or proposals; None where it can."""
+    def reason_against_anchors(self) -> str | None:
+        """Reason why the loss is unsupported on anchors, queries and proposals; None if it is supported."""
         if self.remembers_samples:
             return 'it remembers every sample of the training set, and anchors are not samples that come again'
-        return self.own_anchor_objection()
+        return self.own_reason_against_anchors()
 
-    def own_anchor_objection(self) -> str | None:
-        """What subclasses write for :attr:`anchor_objection`; None is no objection."""
-        # A method, because torch.compile takes a property that asks super() for something else (seen in 2.13).
+    def own_reason_against_anchors(self) -> str | None:
+        """Return a reason of the subclass for :attr:`reason_against_anchors`, or None."""
+        # A method, because torch.compile reads the wrong property through super() (seen in 2.13).
         return None
 
-    def refuse_anchors(self, cls_score: Tensor, target: Tensor) -> None:
-        """Refuse anchors where the loss has an objection.
+    def reject_anchors(self, cls_score: Tensor, target: Tensor) -> None:
+        """Raise a ValueError for targets of a detector if the loss is unsupported there.
 
         Args:
             cls_score: Logits, (N, C).
             target: Class indices, (N,).
         """
-        if self.anchor_objection is not None and has_background(cls_score, target):
-            raise ValueError(f'{type(self).__name__} cannot be the loss of a detector: {self.anchor_objection}')
+        if self.reason_against_anchors is not None and has_background(cls_score, target):
+            raise ValueError(f'{type(self).__name__} cannot be the loss of a detector: {self.reason_against_anchors}')
 
     def leave_out_ignored(self, target: Tensor, weight: Tensor) -> Tensor:
-        """Make labels of weight 0 unknown where the loss looks at the other anchors of the call.
+        """Mark labels of weight 0 as unknown if the loss compares the anchors of a call.
 
-        An anchor that is to be ignored comes as background of weight 0. It must not compete with others for what is
-        rejected or corrected, nor be counted.
+        MMDetection passes an anchor that it ignores as background of weight 0. Such an anchor must neither compete with
+        others for rejection or correction, nor be counted.
 
         Args:
             target: (N, C).
@@ -86,11 +91,11 @@ class DetectionProtocol:
 
 
 def has_background(cls_score: Tensor, target: Tensor) -> bool:
-    """Whether targets are class indices of which one is the background, C, as only detectors send them."""
+    """Return whether targets are class indices that contain the background, C. Only detectors pass such targets."""
     are_indices = target.dim() == 1 and cls_score.dim() == 2 and not target.is_floating_point()
     return are_indices and _has_index(target, cls_score.size(1))
 
 
-@torch.compiler.disable  # what is computed depends on the answer; targets (N, C) do not come here, and stay one graph
+@torch.compiler.disable  # a branch depends on the result; targets (N, C) never come here and stay one graph
 def _has_index(target: Tensor, index: int) -> bool:
     return bool((target == index).any())
