@@ -84,8 +84,8 @@ setup(
     ],
     python_requires='>=3.10',
     packages=find_packages(include=['mmml_losses*']),
-    # The image ids of published training sets.
-    package_data={'mmml_losses.datasets.wrappers': ['splits/*.json']},
+    # py.typed lets type checkers read our annotations; the splits are the image ids of published training sets.
+    package_data={'mmml_losses': ['py.typed'], 'mmml_losses.datasets.wrappers': ['splits/*.json']},
     # Spelled out, an editable install is a path and not an import hook, which a folder of the same name would shadow:
     # the clone itself, seen from its parent folder.
     package_dir={'': '.'},

@@ -14,6 +14,22 @@ from yapf.yapflib import yapf_api
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def pytest_addoption(parser):
+    parser.addoption('--fail-on-skip', action='store_true', help='fail the run if a test was skipped')
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session, exitstatus):
+    """Fail a run in which a test was skipped, if asked to: in a complete environment each skip hides a mistake."""
+    reporter = session.config.pluginmanager.get_plugin('terminalreporter')
+    skipped = reporter.stats.get('skipped', []) if reporter else []
+    if session.config.getoption('--fail-on-skip') and skipped and exitstatus == pytest.ExitCode.OK:
+        reporter.write_line(f'{len(skipped)} skipped, which --fail-on-skip counts as failed:', red=True)
+        for report in skipped:
+            reporter.write_line(f'  {report.nodeid}: {report.longrepr[-1]}')
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.fixture(autouse=True)
 def no_default_scope():
     """Forgets the default scope that a Runner of another test has left."""

@@ -275,10 +275,10 @@ def test_plugin_itself_moves_no_package_of_the_stack():
     ],
 )
 def test_marker_expressions_combine(arguments, expected):
-    assert run_tests.pytest_arguments(*run_tests.parse_arguments(arguments)) == [
-        *['-n', '2', '--dist', 'loadfile'],
-        *expected,
-    ]
+    always = ['-n', '2', '--dist', 'loadfile']
+    if '--fast' not in arguments:
+        always.append('--fail-on-skip')
+    assert run_tests.pytest_arguments(*run_tests.parse_arguments(arguments)) == always + expected
 
 
 @pytest.mark.parametrize(
@@ -290,11 +290,29 @@ def test_number_of_processes_is_the_users(arguments, processes):
 
 def test_unknown_arguments_reach_pytest_in_order():
     arguments = ['tests/test_tools', '-k', 'pins and not wheel', '-vv', '--maxfail=1', '-x']
-    assert run_tests.pytest_arguments(*run_tests.parse_arguments(['--stack', 'onedl', *arguments]))[4:] == arguments
+    assert run_tests.pytest_arguments(*run_tests.parse_arguments(['--stack', 'onedl', *arguments]))[5:] == arguments
 
 
-@pytest.mark.parametrize('codes', [(0, 0, 0), (0, 0, 5), (1, 0, 0), (1, 1, 2)])
-def test_exit_code_is_that_of_the_tests_or_the_linter(codes, lite, monkeypatch):
+def test_coverage_is_measured_on_request():
+    assert '--cov' in run_tests.pytest_arguments(*run_tests.parse_arguments(['--coverage']))
+    assert '--cov' not in run_tests.pytest_arguments(*run_tests.parse_arguments([]))
+
+
+@pytest.mark.parametrize('options', [['--fail-on-skip'], []])
+@pytest.mark.parametrize('processes', ['0', '1'])
+def test_skip_fails_a_run_that_forbids_it(options, processes, tmp_path):
+    file = tmp_path / 'test_one.py'
+    file.write_text('import pytest\ndef test_kept(): pass\ndef test_left_out(): pytest.skip("no such package")\n')
+    command = [sys.executable, '-m', 'pytest', '-p', 'tests.conftest', '-p', 'no:cacheprovider', '-n', processes]
+    command += ['--rootdir', tmp_path, '-c', tmp_path / 'none.ini', *options, file]
+    (tmp_path / 'none.ini').write_text('[pytest]\n')
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert result.returncode == bool(options), result.stdout + result.stderr
+    assert ('test_left_out: Skipped: no such package' in result.stdout) == bool(options)
+
+
+@pytest.mark.parametrize('codes', [(0, 0, 0, 0), (0, 0, 0, 5), (1, 0, 0, 0), (0, 0, 1, 0), (1, 1, 2, 2)])
+def test_exit_code_is_that_of_the_tests_or_the_checks(codes, lite, monkeypatch):
     remaining = iter(codes)
     monkeypatch.setattr(run_tests, 'run', lambda command, env: next(remaining))
     assert run_tests.check(lite, []) == (codes[-1] or max(codes))
