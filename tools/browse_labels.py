@@ -17,7 +17,7 @@ from mmml_losses.cli import runs as command_line
 from mmml_losses.cli.tables import print_table
 from mmml_losses.datasets import read_label_changes
 from mmml_losses.datasets.labels.label_file import checked_json_path
-from mmml_losses.engine.config_dataset import load_dataset
+from mmml_losses.engine.config_data import load_dataset
 from mmml_losses.evaluation import LabelSummary, describe_labels, summarize_labels
 from mmml_losses.utils.errors import UsageError
 from mmml_losses.utils.files import replacing

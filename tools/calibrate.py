@@ -14,8 +14,10 @@ from mmengine.dist import is_main_process
 from mmengine.model import is_model_wrapper
 
 from mmml_losses.cli import launch
-from mmml_losses.engine.data_check import require_data
-from mmml_losses.engine.loss_links import METHODS, find_loss_place
+from mmml_losses.engine.config_data import require_data
+from mmml_losses.engine.model_loss import METHODS, find_loss_place
+from mmml_losses.engine.resuming import safe_checkpoint
+from mmml_losses.engine.running import build_runner
 from mmml_losses.procedures.calibrate import Calibration, collect_logits, fit_link, write_calibrated
 from mmml_losses.utils.errors import UsageError
 
@@ -97,8 +99,8 @@ def main() -> None:
     cfg = launch.load_config(args, LOSSES_FOLDER, apply_calibration_arguments)
     require_data(cfg, args.config)
     file = output_file(args, cfg)
-    checkpoint_file = launch.safe_checkpoint(args.checkpoint, cfg)
-    runner = launch.build_runner(cfg)
+    checkpoint_file = safe_checkpoint(args.checkpoint, cfg)
+    runner = build_runner(cfg)
     model = runner.model.module if is_model_wrapper(runner.model) else runner.model
     place = find_loss_place(cfg, model)
     runner.call_hook('before_run')

@@ -16,7 +16,7 @@ from mmml_losses.cli import launch
 from mmml_losses.datasets.labels.label_file import save_label_file
 from mmml_losses.datasets.labels.nesting import count_views
 from mmml_losses.datasets.wrappers.drawn_labels import drawing_part, read_drawn_labels
-from mmml_losses.engine.config_dataset import load_dataset
+from mmml_losses.engine.config_data import load_dataset
 from mmml_losses.procedures.draw_labels import check_output, describe_drawing, describe_use, make_folder
 from mmml_losses.utils.errors import UsageError
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from mmengine.config import Config
 
 from mmml_losses.cli import launch
-from mmml_losses.engine.data_check import require_data
+from mmml_losses.engine.config_data import require_data
+from mmml_losses.engine.resuming import safe_checkpoint
 from mmml_losses.procedures.draw_labels import check_output, make_folder
 from mmml_losses.procedures.pseudo_label import label_with_the_test_run, shows_progress_bar, write_pseudo_labels
 from mmml_losses.utils.errors import UsageError
@@ -58,7 +59,7 @@ def main() -> None:
     check_arguments(args)
     cfg = launch.load_config(args, LOSSES_FOLDER, apply_labelling_arguments)
     require_data(cfg, args.config)
-    cfg.load_from = launch.safe_checkpoint(args.checkpoint, cfg)
+    cfg.load_from = safe_checkpoint(args.checkpoint, cfg)
     make_folder(Path(args.out))
     made_by = dict(
         tool=Path(__file__).name,

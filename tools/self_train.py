@@ -18,7 +18,7 @@ from mmengine.dist import is_main_process
 from mmml_losses.cli import launch
 from mmml_losses.cli.tables import print_table
 from mmml_losses.cli.training import add_training_arguments, apply_training_arguments
-from mmml_losses.engine.data_check import require_data
+from mmml_losses.engine.config_data import require_data
 from mmml_losses.procedures.self_train import SelfTraining
 
 LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'

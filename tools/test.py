@@ -11,10 +11,11 @@ from mmengine.dist import is_main_process
 from mmengine.evaluator import DumpResults, Evaluator
 
 from mmml_losses.cli import launch
-from mmml_losses.cli.losses import is_detector
-from mmml_losses.cli.metric_files import save_metrics
-from mmml_losses.engine.data_check import require_data
+from mmml_losses.engine.config_data import require_data
+from mmml_losses.engine.resuming import safe_checkpoint
+from mmml_losses.engine.running import build_runner, save_metrics
 from mmml_losses.evaluation import DetectionCalibrationError, SavePredictions
+from mmml_losses.hosts.loss_places import is_detector
 from mmml_losses.utils.errors import UsageError
 
 PREDICTION_SUFFIXES = ('.npz', '.pkl', '.pickle')
@@ -96,8 +97,8 @@ def main() -> None:
     args = parse_args()
     cfg = launch.load_config(args, LOSSES_FOLDER, apply_test_arguments)
     require_data(cfg, args.config)
-    cfg.load_from = launch.safe_checkpoint(args.checkpoint, cfg)
-    runner = launch.build_runner(cfg)
+    cfg.load_from = safe_checkpoint(args.checkpoint, cfg)
+    runner = build_runner(cfg)
     if args.out is not None and args.out_item != 'metrics' and is_detector(cfg) and args.out.endswith('.npz'):
         save_detections(runner.test_evaluator, args.out)
     elif args.out is not None and args.out_item != 'metrics':

@@ -8,8 +8,9 @@ from pathlib import Path
 from mmengine.config import Config
 
 from mmml_losses.cli import launch
-from mmml_losses.cli.training import add_training_arguments, apply_training_arguments, train
-from mmml_losses.engine.data_check import require_data
+from mmml_losses.cli.training import add_training_arguments, apply_training_arguments
+from mmml_losses.engine.config_data import require_data
+from mmml_losses.engine.resuming import train
 
 LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 

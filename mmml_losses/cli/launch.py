@@ -9,22 +9,19 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlparse
 
 import torch
-from mmengine.config import Config, ConfigDict, DictAction
-from mmengine.registry import RUNNERS
-from mmengine.runner import Runner
+from mmengine.config import Config, DictAction
 
 from ..datasets import AnnotationError, MissingDataError
-from ..engine.data_check import DATALOADERS
-from ..engine.loss_places import warn_of_other_loss
+from ..engine.config_data import DATALOADERS
+from ..engine.running import add_hook, dataloader_with_defaults
 from ..evaluation import RetrievalInterrupted
-from ..hosts.kinds import type_name
-from ..hosts.versions import CheckpointError, check_checkpoint
-from ..registry import SCOPE, UnknownNameError, require_mmdet
+from ..hosts.loss_places import is_detector
+from ..hosts.versions import CheckpointError
+from ..registry import UnknownNameError, require_mmdet
 from ..utils.errors import UsageError
-from .losses import check_loss, find_loss, is_detector, swap_loss
+from .losses import check_loss, find_loss, swap_loss
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -134,13 +131,6 @@ def refuse_detector(cfg: Config, config_file: str, reason: str) -> None:
         raise UsageError(f'{config_file} must be the config of a classifier, got a detector{reason}')
 
 
-def add_hook(cfg: Config, name: str) -> None:
-    """Add a hook of this package to those of a config, unless it is among them."""
-    hooks = list(cfg.get('custom_hooks') or [])
-    if not any(type_name(hook).rpartition('.')[2] == name for hook in hooks):
-        cfg.custom_hooks = [*hooks, dict(type=f'{SCOPE}.{name}')]
-
-
 def load_config(
     args: argparse.Namespace, losses_folder: Path, apply_arguments: Callable[[Config, argparse.Namespace], None]
 ) -> Config:
@@ -172,57 +162,9 @@ def load_config(
     return cfg
 
 
-def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool, collate: str = 'default_collate') -> ConfigDict:
-    """MMPretrain's defaults, left out where they would only raise an error or a warning."""
-    defaults = ConfigDict(
-        pin_memory=pin_memory and torch.cuda.is_available(),
-        persistent_workers=dataloader.get('num_workers', 0) > 0,
-        collate_fn=dict(type=collate),
-    )
-    defaults.update(dataloader)
-    if not pin_memory:
-        defaults.pin_memory = False
-    return defaults
-
-
 def distribute_over_cpus(cfg: Config) -> None:
     """Let ``torchrun`` work without a GPU: MMEngine's own start selects a CUDA device, and its wrapper assumes one."""
     if not torch.distributed.is_initialized():
         torch.distributed.init_process_group('gloo')
     if cfg.get('model_wrapper_cfg') is None:
         cfg.model_wrapper_cfg = dict(type='MMDistributedDataParallel', device_ids=None, broadcast_buffers=False)
-
-
-def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
-    """Check a checkpoint before MMEngine opens it, and return the local file to open.
-
-    A file behind a URL is downloaded first: MMEngine would unpickle it without protection.
-
-    Args:
-        path: A file or an http(s) address.
-        cfg: The config it is used with; a warning says when it was trained with another loss.
-        resume: Whether the training goes on from it.
-    """
-    scheme = urlparse(path).scheme
-    if scheme in ('http', 'https'):
-        path = _download(path)
-    elif '://' in path:
-        raise UsageError(f'checkpoint {path} must be a local file or an http(s) address: no other kind can be checked')
-    warn_of_other_loss(check_checkpoint(path, resume=resume), cfg)
-    return path
-
-
-def _download(url: str) -> str:
-    file = Path(torch.hub.get_dir(), 'checkpoints', Path(urlparse(url).path).name)
-    if not file.is_file():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            torch.hub.download_url_to_file(url, str(file))  # it appears when it is complete
-        except OSError as error:
-            raise UsageError(f'checkpoint {url} could not be downloaded: {error}') from None
-    return str(file)
-
-
-def build_runner(cfg: Config) -> Runner:
-    """The Runner that the config asks for."""
-    return RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)

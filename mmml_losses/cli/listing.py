@@ -13,11 +13,11 @@ from typing import NamedTuple
 from mmengine.config import Config
 
 from ..datasets import LabelWrapper
+from ..engine.config_data import leaf_configs
+from ..hosts.loss_places import loss_of
 from ..losses import MultiLabelLoss
 from ..losses.links import Link
-from ..procedures.pseudo_label import leaf_configs
 from ..registry import DATA_SAMPLERS, DATASETS, EVALUATOR, HOOKS, LOSSES, METRICS, SCOPE, TRANSFORMS, Registry
-from .losses import LOSS_PATHS, holders_of
 
 
 class Entry(NamedTuple):
@@ -136,10 +136,10 @@ def _first_comment(file: Path) -> Iterator[str]:
 
 
 def _loss_of(cfg: Config) -> str:
-    for *path, key in LOSS_PATHS:
-        loss = next((holder.get(key) for holder in holders_of(cfg, path)), None)
-        if isinstance(loss, Mapping):
-            return ' + '.join(_short(part.get('type')) for part in (loss.get('losses') or {'': loss}).values())
+    loss = loss_of(cfg.get('model'))
+    loss = loss[0] if isinstance(loss, list) else loss
+    if isinstance(loss, Mapping):
+        return ' + '.join(_short(part.get('type')) for part in (loss.get('losses') or {'': loss}).values())
     return 'the loss of the head'
 
 

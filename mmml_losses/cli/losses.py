@@ -7,17 +7,16 @@ import difflib
 import logging
 from pathlib import Path
 
-from mmengine.config import Config, ConfigDict
+from mmengine.config import Config
 from mmengine.logging import print_log
 from mmengine.registry import MODELS as MMENGINE_MODELS
 
-from ..engine.loss_places import LOSS_PATHS
-from ..hosts.kinds import type_name
+from ..engine.model_loss import is_ours, replace_loss
+from ..hosts.loss_places import find_loss as find_loss_in
+from ..hosts.loss_places import loss_of
 from ..losses import MultiLabelLoss
 from ..registry import LOSSES, SCOPE, UnknownNameError
 from ..utils.errors import UsageError
-
-MMDET_FOCAL_ALPHA = 0.25  # where a config does not set it
 
 
 def find_loss(name_or_file: str, losses_folder: Path, for_detector: bool = False) -> dict:
@@ -84,10 +83,10 @@ def swap_loss(cfg: Config, loss: dict) -> None:
     it, and the new loss does not, it stays. Two kinds of losses are left as they are, with a warning: the parts of a
     sum, whose proportion it would change, and losses of other projects, to which our heads pass a divisor.
     """
-    holders, key = _find_places(cfg)
-    reduction = _reduction_of(holders[0].get(key))
+    old = loss_of(cfg.get('model'))
+    reduction = _reduction_of(old[0] if isinstance(old, list) else old)
     if reduction is not None and _reduction_of(loss) is None:
-        if _is_ours(loss) and 'losses' not in loss:
+        if is_ours(loss) and 'losses' not in loss:
             loss = dict(loss, reduction=reduction)
             _log(f"{loss['type']} is reduced as the loss of the config is, reduction='{reduction}'")
         else:
@@ -99,90 +98,18 @@ def swap_loss(cfg: Config, loss: dict) -> None:
     replace_loss(cfg, loss)
 
 
-def replace_loss(cfg: Config, loss: dict) -> None:
-    """Put a loss in the place of the config's classification loss, in each stage of a cascade.
-
-    A detector keeps the weight of the classification against the boxes, unless the loss has its own. Dense heads read
-    ``use_sigmoid`` from the config, and keep it with losses of other projects, too.
-    """
-    holders, key = _find_places(cfg)
-    for holder in holders:
-        kept = {}
-        if key == 'loss_cls':
-            old = holder.get(key) or {}
-            kept = _kept_sigmoid(old, loss, in_roi_head='roi_head' in cfg.model) | _kept_weight(old, loss)
-        holder[key] = ConfigDict(kept | dict(loss))
-
-
-def _kept_sigmoid(old: dict, loss: dict, in_roi_head: bool) -> dict:
-    if _is_ours(loss):
-        return dict(use_sigmoid=True)
-    # A RoI head asks our losses how to score, and takes a softmax with those of others, whatever ours had.
-    of_head = old.get('use_sigmoid') and not (in_roi_head and _is_ours(old))
-    return dict(use_sigmoid=True) if of_head else {}
-
-
-def _kept_weight(old: dict, loss: dict) -> dict:
-    """The weight of the old loss; the alpha of Focal, by which that one weighs positives, counts as part of it."""
-    before, after = _alpha_of(old), _alpha_of(loss)
-    if before == after or 0 in (before, after):  # an alpha of 0 leaves positives out, and is the weight of nothing
-        return dict(loss_weight=old['loss_weight']) if 'loss_weight' in old else {}
-    return dict(loss_weight=old.get('loss_weight', 1.0) * before / after)
-
-
-def _alpha_of(loss: dict) -> float:
-    if type_name(loss).split('.')[-1] != 'FocalLoss':
-        return 1.0
-    alpha = loss.get('alpha', None if _is_ours(loss) else MMDET_FOCAL_ALPHA)
-    return 1.0 if alpha is None else alpha
-
-
-def is_detector(cfg: Config) -> bool:
-    """Whether the model of a config has the head of a detector, also inside test-time augmentation."""
-    paths = [path for *path, key in LOSS_PATHS if key == 'loss_cls']
-    return any(holders_of(cfg, [*outside, *path]) for path in paths for outside in ((), ('module',)))
-
-
 def check_loss(cfg: Config) -> None:
     """Build the config's classification loss, if it is one of ours, so that a mistake in it shows before all else."""
-    for *path, key in LOSS_PATHS:
-        for holder in holders_of(cfg, path):
-            loss = holder.get(key)
-            if not isinstance(loss, dict) or not _is_ours(loss):
-                continue
-            try:
-                LOSSES.build(copy.deepcopy(loss))
-            except (TypeError, ValueError) as error:
-                place = '.'.join(('model', *path, key))
-                raise UsageError(f'{place} of the config, {loss["type"]}, cannot be built: {error}') from None
-
-
-def _find_places(cfg: Config) -> tuple[list[dict], str]:
-    """The parts of the model that have the classification loss, and its name there."""
-    for *path, key in LOSS_PATHS:
-        holders = holders_of(cfg, path)
-        if holders:
-            return holders, key
-    places = ', '.join('.'.join(('model', *path)) for path in LOSS_PATHS)
-    raise UsageError(f'--loss found no classification loss in the config; it looks for {places}')
-
-
-def holders_of(cfg: Config, path: list[str]) -> list[dict]:
-    """The parts of the model at a path: one, several where they stand in a list as the stages of a cascade do, or none.
-
-    Args:
-        cfg: A config.
-        path: Names below ``model``.
-    """
-    holders = [cfg.get('model')]
-    for name in path:
-        found = [holder.get(name) for holder in holders if isinstance(holder, dict)]
-        holders = [each for part in found for each in (part if isinstance(part, (list, tuple)) else [part])]
-    return [holder for holder in holders if isinstance(holder, dict)]
-
-
-def _is_ours(loss: dict) -> bool:
-    return type_name(loss).startswith(f'{SCOPE}.')
+    path, holders = find_loss_in(cfg.get('model'))
+    for holder in holders:
+        loss = holder.get(path[-1])
+        if not isinstance(loss, dict) or not is_ours(loss):
+            continue
+        try:
+            LOSSES.build(copy.deepcopy(loss))
+        except (TypeError, ValueError) as error:
+            place = '.'.join(('model', *path))
+            raise UsageError(f'{place} of the config, {loss["type"]}, cannot be built: {error}') from None
 
 
 def _reduction_of(loss: dict | None) -> str | None:

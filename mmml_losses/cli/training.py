@@ -1,4 +1,4 @@
-"""What the tools that train share: their flags, what these do to a config, and how a training begins or goes on."""
+"""What the tools that train share: their flags, and what these do to a config."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import argparse
 
 import torch
 from mmengine.config import Config
-from mmengine.runner import Runner, find_latest_checkpoint
 
-from ..engine.data_check import DATALOADERS
+from ..engine.config_data import DATALOADERS
 from ..utils.errors import UsageError
-from . import launch
 
 
 def add_training_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,15 +69,3 @@ def check_weight_decay(cfg: Config) -> None:
             f'optim_wrapper.optimizer.weight_decay must be given, 0 for none, because optim_wrapper.paramwise_cfg.'
             f'{named[0]} is a factor of it, got none for {optimizer.get("type")}'
         )
-
-
-def train(cfg: Config) -> Runner:
-    """Train, from the checkpoint that the config names or, where it asks to resume and names none, from the latest."""
-    checkpoint = cfg.get('load_from')
-    if cfg.get('resume') and checkpoint is None:
-        checkpoint = find_latest_checkpoint(cfg.work_dir)
-    if checkpoint is not None:
-        cfg.load_from = launch.safe_checkpoint(checkpoint, cfg, resume=cfg.get('resume', False))
-    runner = launch.build_runner(cfg)
-    runner.train()
-    return runner

@@ -13,8 +13,7 @@ from mmengine.runner.amp import autocast
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from ..cli.losses import replace_loss
-from ..engine.loss_links import METHODS, LossPlace, describe_link
+from ..engine.model_loss import METHODS, LossPlace, describe_link, replace_loss
 from ..evaluation.functional.calibration import calibration_errors, reliability_bins
 from ..evaluation.metrics.gathering import RowStore, gather_rows
 from ..functional import sigmoid_link

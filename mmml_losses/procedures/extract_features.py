@@ -20,11 +20,11 @@ from mmengine.runner import Runner
 from mmengine.utils import ProgressBar
 from torch import nn
 
-from ..cli.launch import dataloader_with_defaults
 from ..datasets import AnnotationError, read_label_changes, read_labels
 from ..datasets.labels.leaf_labels import numbered
 from ..datasets.labels.nesting import leaf_datasets
-from ..engine.data_check import require_data
+from ..engine.config_data import require_data
+from ..engine.running import dataloader_with_defaults
 from ..utils.errors import UsageError
 from .feature_model import pooled_features
 from .feature_parts import FeatureParts

@@ -12,7 +12,7 @@ from mmengine.registry import MODELS, DefaultScope
 from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
 
-from ..cli.launch import safe_checkpoint
+from ..engine.resuming import safe_checkpoint
 from ..hosts.versions import CheckpointError
 from ..utils.errors import UsageError
 
@@ -80,7 +80,7 @@ def read_weights(path: str, cfg: Config) -> dict[str, Tensor]:
     """The weights in a file, by name.
 
     Args:
-        path: A file or an http(s) address; see :func:`mmml_losses.cli.launch.safe_checkpoint`.
+        path: A file or an http(s) address; see :func:`mmml_losses.engine.resuming.safe_checkpoint`.
         cfg: The config it is used with.
     """
     if path.endswith('.safetensors'):

@@ -8,7 +8,7 @@ threshold for these rows; its Figure 7 looks at 0.4 to 0.6.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 
@@ -19,12 +19,13 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from mmengine.utils import ProgressBar
 
-from ..cli import launch
 from ..datasets import AnnotationError
 from ..datasets.labels.label_file import save_label_file
 from ..datasets.labels.nesting import leaf_datasets
 from ..datasets.labels.reading import read_labels
 from ..datasets.labels.sample_labels import POSITIVE, UNKNOWN, SampleLabels
+from ..engine import running
+from ..engine.config_data import leaf_configs
 from ..evaluation import PredictionMetric, Predictions
 from ..utils.arrays import as_probabilities
 from ..utils.errors import UsageError
@@ -132,7 +133,7 @@ def write_pseudo_labels(cfg: Config, out: Path, threshold: float, made_by: Mappi
         What changed, in a few lines for a terminal; None on other than the main process.
     """
     try:
-        samples, probabilities = predict_labels(launch.build_runner(cfg))
+        samples, probabilities = predict_labels(running.build_runner(cfg))
     except AnnotationError as error:
         raise UsageError(str(error)) from None
     if not is_main_process():
@@ -214,16 +215,3 @@ class ProgressBarHook(Hook):
 
     def after_test_epoch(self, runner: Runner, metrics: dict | None = None) -> None:
         self.bar.file.write('\n')
-
-
-def leaf_configs(node) -> Iterator[ConfigDict]:
-    """The configs of the datasets inside all wrappers."""
-    if isinstance(node, (list, tuple)):
-        for part in node:
-            yield from leaf_configs(part)
-    elif isinstance(node, dict):
-        inner = node.get('dataset', node.get('datasets'))
-        if inner is None:
-            yield node
-        else:
-            yield from leaf_configs(inner)

@@ -14,9 +14,8 @@ from mmengine.config import Config, ConfigDict
 from mmengine.dist import get_world_size, init_dist, is_distributed, is_main_process, sync_random_seed
 from mmengine.runner import find_latest_checkpoint
 
-from ..cli import launch
-from ..cli.metric_files import save_metrics
-from ..cli.training import train
+from ..engine import running
+from ..engine.resuming import safe_checkpoint, train
 from ..evaluation.metrics.base import finite_or_none
 from ..registry import SCOPE
 from ..utils.errors import UsageError
@@ -114,7 +113,7 @@ class SelfTraining:
         checkpoint = self.checkpoint_of(number - 1)
         cfg = self.config_of(number - 1, stage)
         label_with_the_test_run(cfg, 'train')
-        cfg.load_from = launch.safe_checkpoint(str(checkpoint), cfg)
+        cfg.load_from = safe_checkpoint(str(checkpoint), cfg)
         made_by = dict(
             tool='self_train.py',
             config=self.config_name,
@@ -130,11 +129,11 @@ class SelfTraining:
         stage = f'round_{number}_test'
         if not self._is_finished(stage):
             cfg = self.config_of(number, stage)
-            cfg.load_from = launch.safe_checkpoint(str(self.checkpoint_of(number)), cfg)
-            runner = launch.build_runner(cfg)
+            cfg.load_from = safe_checkpoint(str(self.checkpoint_of(number)), cfg)
+            runner = running.build_runner(cfg)
             metrics = runner.test()
             if is_main_process():
-                save_metrics(self.folder / stage / METRIC_FILE, metrics, runner.test_evaluator)
+                running.save_metrics(self.folder / stage / METRIC_FILE, metrics, runner.test_evaluator)
             self.record.finish(stage, metrics=finite_or_none(metrics))
         return self.record.result(stage)['metrics']
 
@@ -152,7 +151,7 @@ def repeatable(cfg: Config) -> Config:
     cfg = deepcopy(cfg)
     cfg.resume = False
     cfg.train_dataloader.persistent_workers = False
-    launch.add_hook(cfg, 'EpochSeedHook')
+    running.add_hook(cfg, 'EpochSeedHook')
     return cfg
 
 

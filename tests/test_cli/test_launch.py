@@ -16,10 +16,14 @@ from mmengine.config import Config, ConfigDict
 from mmml_losses import registry
 from mmml_losses.cli import launch
 from mmml_losses.cli import losses as loss_swap
-from mmml_losses.cli.losses import check_loss, find_loss, is_detector, replace_loss, swap_loss
+from mmml_losses.cli.losses import check_loss, find_loss, swap_loss
 from mmml_losses.datasets import MissingDataError
-from mmml_losses.engine.data_check import require_data
+from mmml_losses.engine.config_data import require_data
 from mmml_losses.engine.hooks.detector_check import DetectorCheckHook
+from mmml_losses.engine.model_loss import replace_loss
+from mmml_losses.engine.resuming import safe_checkpoint
+from mmml_losses.engine.running import add_hook, dataloader_with_defaults
+from mmml_losses.hosts.loss_places import is_detector
 from mmml_losses.hosts.versions import CheckpointError
 from mmml_losses.losses import HillLoss
 from mmml_losses.models.word_vectors import load_word_vectors
@@ -231,10 +235,10 @@ def test_losses_may_be_named_with_their_project_or_module(name, tmp_path):
 
 def test_a_hook_is_added_once():
     cfg = Config(dict(custom_hooks=[dict(type=DetectorCheckHook)]))
-    launch.add_hook(cfg, 'DetectorCheckHook')
+    add_hook(cfg, 'DetectorCheckHook')
     assert len(cfg.custom_hooks) == 1
     for _ in range(2):
-        launch.add_hook(cfg, 'EpochSeedHook')
+        add_hook(cfg, 'EpochSeedHook')
     assert [hook['type'] for hook in cfg.custom_hooks] == [DetectorCheckHook, 'mmml_losses.EpochSeedHook']
 
 
@@ -260,7 +264,7 @@ def test_a_wrong_loss_of_any_stage_is_named():
 
 
 def test_a_model_without_a_classification_loss_is_refused():
-    with pytest.raises(UsageError, match=r'it looks for model\.head\.loss, model\.bbox_head\.loss_cls'):
+    with pytest.raises(UsageError, match=r'looked for model\.head\.loss, model\.bbox_head\.loss_cls'):
         replace_loss(Config(dict(model=dict(type='GAN'))), dict(type='x'))
 
 
@@ -340,13 +344,13 @@ def test_detectors_batch_images_of_several_sizes(head, collate, tmp_path):
 
 
 def test_dataloader_defaults_give_way_to_the_config():
-    assert launch.dataloader_with_defaults(ConfigDict(num_workers=0), pin_memory=True).persistent_workers is False
-    assert launch.dataloader_with_defaults(ConfigDict(num_workers=2), pin_memory=True).persistent_workers is True
+    assert dataloader_with_defaults(ConfigDict(num_workers=0), pin_memory=True).persistent_workers is False
+    assert dataloader_with_defaults(ConfigDict(num_workers=2), pin_memory=True).persistent_workers is True
     settings = ConfigDict(num_workers=2, persistent_workers=False, pin_memory=True)
-    assert launch.dataloader_with_defaults(settings, pin_memory=True) == dict(
+    assert dataloader_with_defaults(settings, pin_memory=True) == dict(
         num_workers=2, persistent_workers=False, pin_memory=True, collate_fn=dict(type='default_collate')
     )
-    assert launch.dataloader_with_defaults(settings, pin_memory=False).pin_memory is False
+    assert dataloader_with_defaults(settings, pin_memory=False).pin_memory is False
 
 
 def test_a_missing_config_is_one_sentence(tmp_path):
@@ -388,14 +392,14 @@ def test_a_checkpoint_behind_a_url_is_checked_like_a_local_one(server, tmp_path,
     monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'hub'))
     torch.save(dict(state_dict={}), folder / 'good.pth')
     torch.save(dict(state_dict=Foreign()), folder / 'foreign.pth')
-    local = launch.safe_checkpoint(f'{address}/good.pth', Config())
+    local = safe_checkpoint(f'{address}/good.pth', Config())
     assert torch.load(local, weights_only=True) == dict(state_dict={})
     with pytest.raises(CheckpointError, match=r'foreign\.pth is refused'):
-        launch.safe_checkpoint(f'{address}/foreign.pth', Config())
+        safe_checkpoint(f'{address}/foreign.pth', Config())
     with pytest.raises(UsageError, match=r'missing\.pth could not be downloaded'):
-        launch.safe_checkpoint(f'{address}/missing.pth', Config())
+        safe_checkpoint(f'{address}/missing.pth', Config())
     with pytest.raises(UsageError, match='must be a local file or an http'):
-        launch.safe_checkpoint('s3://bucket/good.pth', Config())
+        safe_checkpoint('s3://bucket/good.pth', Config())
 
 
 def test_options_reach_the_loss_that_was_swapped_in(losses_folder, tmp_path):

@@ -9,8 +9,8 @@ import pytest
 import torch
 from mmengine.config import ConfigDict
 
-from mmml_losses.cli import launch
 from mmml_losses.datasets import FeatureDataset, MissingLabels, Relabelled
+from mmml_losses.engine import running
 from mmml_losses.hosts.versions import check_checkpoint
 from mmml_losses.procedures import pseudo_label as pseudo_labels
 from mmml_losses.procedures import self_train as self_training
@@ -69,7 +69,7 @@ def stop_in(monkeypatch):
     """Interrupts a stage of the next run."""
 
     def arrange(stage, epochs):
-        build_runner = launch.build_runner
+        build_runner = running.build_runner
 
         def build(cfg):
             runner = build_runner(cfg)
@@ -77,7 +77,7 @@ def stop_in(monkeypatch):
                 runner.register_hook(StopAfter(epochs))
             return runner
 
-        monkeypatch.setattr(launch, 'build_runner', build)
+        monkeypatch.setattr(running, 'build_runner', build)
 
     return arrange
 
@@ -149,7 +149,7 @@ def test_a_lost_checkpoint_starts_its_stage_anew(unbroken, features, tmp_path, s
 def test_a_finished_run_does_nothing_even_where_it_was_moved_to(unbroken, features, tmp_path, monkeypatch):
     training, figures, _ = unbroken
     shutil.copytree(training.folder, tmp_path / 'moved')
-    monkeypatch.setattr(launch, 'build_runner', lambda cfg: pytest.fail('a stage is repeated'))
+    monkeypatch.setattr(running, 'build_runner', lambda cfg: pytest.fail('a stage is repeated'))
     _, again, said = run(config(features, tmp_path / 'moved'))
     assert again == figures
     assert said == [f'{stage}: finished before' for stage in STAGES]

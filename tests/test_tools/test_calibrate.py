@@ -16,8 +16,8 @@ from mmengine.config import Config
 from mmpretrain.registry import MODELS
 from mmpretrain.structures import DataSample
 
-from mmml_losses.engine import loss_places as provenance
-from mmml_losses.engine.loss_links import METHODS, LossPlace, find_loss_place
+from mmml_losses.engine.model_loss import METHODS, LossPlace, find_loss_place
+from mmml_losses.hosts import loss_places as provenance
 from mmml_losses.hosts.versions import check_checkpoint
 from mmml_losses.losses import AsymmetricLoss, BCELoss, SPALoss, SumLoss
 from mmml_losses.losses.links import PhiLink

@@ -14,7 +14,7 @@ from mmengine.config import Config
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import CocoMultiLabel, DigitScenes, Relabelled
 from mmml_losses.datasets.labels.reading import read_labels
-from mmml_losses.engine.config_dataset import load_dataset
+from mmml_losses.engine.config_data import load_dataset
 
 ROOT = Path(__file__).resolve().parents[2]
 WRAPPERS = dict(

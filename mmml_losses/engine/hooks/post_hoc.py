@@ -18,7 +18,7 @@ from ...evaluation.metrics.columns import PredictionCollector
 from ...losses.links import Link, ScaledLink, VectorLink
 from ...registry import HOOKS, SCOPE
 from ...utils.errors import UsageError
-from ..loss_links import METHODS, describe_link, phi_link_of
+from ..model_loss import METHODS, describe_link, phi_link_of
 from .calibration_data import calibration_dataloader
 
 CHECKPOINT_KEY = 'post_hoc'

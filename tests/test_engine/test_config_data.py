@@ -4,7 +4,7 @@ import pytest
 from mmengine.config import Config
 
 from mmml_losses.datasets import MissingDataError
-from mmml_losses.engine.data_check import require_data
+from mmml_losses.engine.config_data import require_data
 from mmml_losses.utils.errors import UsageError
 from tests.conftest import ROOT
 

@@ -1,0 +1,136 @@
+"""Find and replace the classification loss of a config or a model, and change its link."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mmengine.config import Config, ConfigDict
+from mmengine.model import is_model_wrapper
+from mmengine.runner import Runner
+from torch import Tensor, nn
+
+from ..hosts.kinds import type_name
+from ..hosts.loss_places import LOSS_PATHS, find_loss
+from ..losses import MultiLabelLoss, SumLoss
+from ..losses.links import Link, PlattLink, ScaledLink, TemperatureLink, VectorLink
+from ..registry import LOSSES, SCOPE
+from ..utils.errors import UsageError
+
+MMDET_FOCAL_ALPHA = 0.25  # where a config does not set it
+METHODS = {'temperature': TemperatureLink, 'platt': PlattLink, 'vector': VectorLink}
+
+
+class LossPlace(NamedTuple):
+    """Where a model has its classification loss.
+
+    Args:
+        module: The loss.
+        prefix: How the keys of its state begin in the state of the model.
+        config: Its config; of the module's type alone where the config leaves the loss to the head.
+    """
+
+    module: MultiLabelLoss
+    prefix: str
+    config: dict
+
+
+def find_loss_place(cfg: Config, model: nn.Module) -> LossPlace:
+    """Return the classification loss of a model, which must be one of this package: no other has a link."""
+    path, holders = find_loss(cfg.model)
+    attributes = ['loss_module' if name == 'loss' else name for name in path]
+    module = model if path else None
+    for name in attributes:
+        module = getattr(module, name, None)
+    if isinstance(module, MultiLabelLoss):
+        config = holders[0].get(path[-1]) or dict(type=f'{SCOPE}.{type(module).__name__}')
+        return LossPlace(module, '.'.join((*attributes, '')), config)
+    reason = 'none was found' if module is None else f'got {type(module).__name__}'
+    raise UsageError(
+        f'the model must have a loss of {SCOPE}, whose link can be fitted; {reason}. A model trained by another '
+        'sigmoid loss can be given one: --loss BCELoss'
+    )
+
+
+def replace_loss(cfg: Config, loss: dict) -> None:
+    """Replace the classification loss of a config, in each stage of a cascade.
+
+    A detector keeps the weight of the classification against the boxes, unless the new loss sets its own. Dense heads
+    read ``use_sigmoid`` from the config and keep it with losses of other projects, too.
+    """
+    path, holders = find_loss(cfg.get('model'))
+    if not holders:
+        places = ', '.join('.'.join(('model', *path)) for path in LOSS_PATHS)
+        raise UsageError(f'found no classification loss to replace in the config: looked for {places}')
+    for holder in holders:
+        kept, key = {}, path[-1]
+        if key == 'loss_cls':
+            old = holder.get(key) or {}
+            kept = _kept_sigmoid(old, loss, in_roi_head='roi_head' in path) | _kept_weight(old, loss)
+        holder[key] = ConfigDict(kept | dict(loss))
+
+
+def is_ours(loss: dict) -> bool:
+    """Return True if the config of a loss names a loss of this package."""
+    return type_name(loss).startswith(f'{SCOPE}.')
+
+
+def _kept_sigmoid(old: dict, loss: dict, in_roi_head: bool) -> dict:
+    if is_ours(loss):
+        return dict(use_sigmoid=True)
+    # A RoI head asks a loss of this package how to score, but takes the softmax with any other loss.
+    of_head = old.get('use_sigmoid') and not (in_roi_head and is_ours(old))
+    return dict(use_sigmoid=True) if of_head else {}
+
+
+def _kept_weight(old: dict, loss: dict) -> dict:
+    """Return the weight of the old loss. Focal's alpha, which weights the positives, counts as part of it."""
+    before, after = _alpha_of(old), _alpha_of(loss)
+    if before == after or 0 in (before, after):  # an alpha of 0 leaves the positives out, and is no weight
+        return dict(loss_weight=old['loss_weight']) if 'loss_weight' in old else {}
+    return dict(loss_weight=old.get('loss_weight', 1.0) * before / after)
+
+
+def _alpha_of(loss: dict) -> float:
+    if type_name(loss).split('.')[-1] != 'FocalLoss':
+        return 1.0
+    alpha = loss.get('alpha', None if is_ours(loss) else MMDET_FOCAL_ALPHA)
+    return 1.0 if alpha is None else alpha
+
+
+def describe_link(link: ScaledLink, targets: Tensor) -> str:
+    """The fitted values of a link in words.
+
+    Args:
+        link: One of ``METHODS``.
+        targets: (N, C) that it was fitted to.
+    """
+    if not isinstance(link, VectorLink):
+        return ', '.join(f'{name} {value:.4g}' for name, value in link.named_buffers(recurse=False))
+    ranges = [f'{name} {value.min():.4g} to {value.max():.4g}' for name, value in link.named_buffers(recurse=False)]
+    alike = ~((targets > 0).any(dim=0) & (targets == 0).any(dim=0))
+    kept = f'; as before for {int(alike.sum())} classes without positive or without negative labels'
+    return ', '.join(ranges) + (kept if alike.any() else '')
+
+
+def phi_link_of(runner: Runner) -> Link:
+    """The map that undoes the bias of Focal or ASL, with the parameters of the loss.
+
+    Args:
+        runner: Its model has such a loss, or a sum whose first pointwise part is one, and reads it by the sigmoid.
+
+    Raises:
+        UsageError: It has not.
+    """
+    model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+    place = find_loss_place(runner.cfg, model)
+    config, reads_through = dict(place.config), place.config.get('link')
+    if isinstance(place.module, SumLoss):
+        first = next((name for name, part in place.module.losses.items() if part.pointwise), None)
+        config = dict(config['losses'][first]) if first is not None else config
+        reads_through = reads_through or config.get('link')
+    if reads_through is not None:
+        raise UsageError(f'phi is for scores that are read by the sigmoid, got a loss with the link {reads_through}')
+    try:
+        return LOSSES.build({**config, 'link': 'phi'}).link
+    except (TypeError, ValueError) as error:
+        raise UsageError(f'phi is not defined for {config["type"]}: {error}') from None

@@ -1,0 +1,62 @@
+"""Prepare a config for a Runner, build the Runner, and save its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import mmengine
+import torch
+from mmengine.config import Config, ConfigDict
+from mmengine.evaluator import Evaluator
+from mmengine.registry import RUNNERS
+from mmengine.runner import Runner
+
+from ..evaluation.metrics.base import finite_or_none
+from ..evaluation.metrics.evaluator import MultiLabelEvaluator, details_of
+from ..hosts.kinds import type_name
+from ..registry import SCOPE
+from ..utils.files import replacing
+
+
+def add_hook(cfg: Config, name: str) -> None:
+    """Add a hook of this package to those of a config, unless it is among them."""
+    hooks = list(cfg.get('custom_hooks') or [])
+    if not any(type_name(hook).rpartition('.')[2] == name for hook in hooks):
+        cfg.custom_hooks = [*hooks, dict(type=f'{SCOPE}.{name}')]
+
+
+def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool, collate: str = 'default_collate') -> ConfigDict:
+    """MMPretrain's defaults, left out where they would only raise an error or a warning."""
+    defaults = ConfigDict(
+        pin_memory=pin_memory and torch.cuda.is_available(),
+        persistent_workers=dataloader.get('num_workers', 0) > 0,
+        collate_fn=dict(type=collate),
+    )
+    defaults.update(dataloader)
+    if not pin_memory:
+        defaults.pin_memory = False
+    return defaults
+
+
+def build_runner(cfg: Config) -> Runner:
+    """The Runner that the config asks for."""
+    return RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+
+
+def save_metrics(path: str | Path, metrics: Mapping[str, float], evaluator: Evaluator) -> None:
+    """Write figures, and under ``details`` what else their metrics found, whole or not at all.
+
+    Args:
+        path: Ends in ``.json``, where NaN and infinity become null, in ``.yaml`` or in ``.pkl``.
+        metrics: The figures by name.
+        evaluator: What they come from.
+    """
+    path = Path(path)
+    details = evaluator.details() if isinstance(evaluator, MultiLabelEvaluator) else details_of(evaluator.metrics)
+    found = {**metrics, 'details': details} if details else dict(metrics)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        mmengine.dump(
+            finite_or_none(found) if path.suffix == '.json' else found, temporary, file_format=path.suffix[1:]
+        )

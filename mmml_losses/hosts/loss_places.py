@@ -1,0 +1,91 @@
+"""Find the classification loss in the config of a model, where MMPretrain's and MMDetection's heads keep it."""
+
+from __future__ import annotations
+
+import ast
+import logging
+from collections.abc import Mapping
+
+from mmengine.config import Config
+from mmengine.logging import print_log
+
+# Heads of classifiers, of dense detectors and of two-stage detectors, from the model down.
+LOSS_PATHS = (('head', 'loss'), ('bbox_head', 'loss_cls'), ('roi_head', 'bbox_head', 'loss_cls'))
+
+
+def find_loss(model: object) -> tuple[tuple[str, ...], list[dict]]:
+    """Find the classification loss in the config of a model, also inside test-time augmentation.
+
+    Args:
+        model: The config.
+
+    Returns:
+        The names that lead from the model to the loss, the loss's own last, and the dicts that hold it under that name:
+        one, or one for each stage of a cascade. Both are empty if the model has no such head.
+    """
+    for path in (*LOSS_PATHS, *(('module', *path) for path in LOSS_PATHS)):
+        holders = [model]
+        for name in path[:-1]:
+            found = [holder.get(name) for holder in holders if isinstance(holder, dict)]
+            holders = [each for part in found for each in (part if isinstance(part, (list, tuple)) else [part])]
+        holders = [holder for holder in holders if isinstance(holder, dict)]
+        if holders:
+            return path, holders
+    return (), []
+
+
+def loss_of(model: object) -> dict | list | None:
+    """Return the config of a model's classification loss; of a cascade, a list with each stage's; None without one."""
+    path, holders = find_loss(model)
+    losses = [loss for holder in holders if (loss := holder.get(path[-1])) is not None]
+    return losses[0] if len(losses) == 1 else losses or None
+
+
+def is_detector(cfg: Config) -> bool:
+    """Return True if the model of a config has the head of a detector."""
+    path, _ = find_loss(cfg.get('model'))
+    return path[-1:] == ('loss_cls',)
+
+
+def warn_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
+    """Warn when a checkpoint was trained with another loss than the config has.
+
+    Nothing else would notice: the weights fit, and the probabilities would be those of another link.
+
+    Args:
+        checkpoint: Content of a checkpoint of MMEngine, whose ``meta['cfg']`` is the text of the training's config.
+        cfg: The config in use.
+    """
+    trained = _loss_in(checkpoint.get('meta', {}).get('cfg'))
+    used = _loss_in(cfg.pretty_text)
+    if trained is not None and used is not None and trained != used:
+        print_log(
+            f'The checkpoint was trained with the loss {trained}, and is used with {used}: its probabilities are read '
+            'through the link of the latter. Take the config of the training, or name its loss (--loss of the tools).',
+            logger='current',
+            level=logging.WARNING,
+        )
+
+
+def _loss_in(config_text: str | None) -> dict | list | None:
+    """Return the classification loss of a config's text as plain data. The text is parsed and never run."""
+    try:
+        tree = ast.parse(config_text or '')
+    except SyntaxError:
+        return None
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == 'model':
+            return loss_of(_plain(statement.value))
+    return None
+
+
+def _plain(node: ast.expr) -> object:
+    """Return nested ``dict(...)`` calls as dicts, and lists as lists; anything else by its value or its text."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == 'dict':
+        return {keyword.arg: _plain(keyword.value) for keyword in node.keywords}
+    if isinstance(node, ast.List):
+        return [_plain(each) for each in node.elts]
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return ast.unparse(node)
