@@ -1,4 +1,4 @@
-"""Classes by how often they occur: head, medium and tail."""
+"""Class frequencies: reading them from a json file, and the groups head, medium and tail that follow from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .arrays import ArrayLike, as_array
 
 # Classes with so many training images or more are medium, head.
 MEDIUM_FROM, HEAD_FROM = 20, 100
-# Keys that hold the frequencies in a json file; the second is that of the published long-tailed sets.
+# Keys of the frequencies in a json file; the second is the key of the published long-tailed sets.
 FREQUENCY_KEYS = ('class_frequencies', 'class_freq')
 
 
@@ -22,8 +22,8 @@ def group_classes(
 ) -> dict[str, tuple[int, ...]]:
     """Split the classes into head, medium and tail by the number of training images that show them.
 
-    The default is the rule of the long-tailed sets VOC-LT and COCO-LT: tail below 20, head from 100. (The paper on the
-    DR loss writes "more than 100", but its groups of 6, 6 and 8 classes, and the published lists, have the classes with
+    The default is the rule of the long-tailed sets VOC-LT and COCO-LT: tail below 20, head from 100. (The DR paper
+    writes "more than 100", but its groups of 6, 6 and 8 classes, and the published lists, have the classes with
     exactly 100 in the head.)
 
     Args:
@@ -45,7 +45,7 @@ def group_classes(
 def checked_groups(
     groups: Mapping[str, Sequence[int | str]], num_classes: int, class_names: Sequence[str] = ()
 ) -> dict[str, tuple[int, ...]]:
-    """Read groups of classes as indices; a class may be in several groups, but not twice in one.
+    """Return groups of classes as indices. A class may be in several groups, but not twice in one.
 
     Args:
         groups: Classes by the name of the group, as indices or as names.
@@ -76,12 +76,25 @@ def checked_groups(
 
 
 def checked_frequencies(class_frequencies: ArrayLike, num_classes: int | None = None) -> np.ndarray:
-    """Read class frequencies as a (C,) array of numbers of images."""
-    frequencies = as_array(class_frequencies)
-    if frequencies.ndim != 1 or frequencies.dtype.kind not in 'iuf':
-        raise ValueError(f'class_frequencies must be one number for each class, got {class_frequencies!r}')
-    if not (np.isfinite(frequencies) & (frequencies >= 0)).all():
-        raise ValueError(f'class_frequencies must be finite and not negative, got {frequencies.tolist()}')
+    """Return class frequencies as a (C,) array of numbers that are finite and at least 0.
+
+    Args:
+        class_frequencies: One number for each class.
+        num_classes: Number of classes that they must cover, if it is known.
+    """
+    try:
+        frequencies = as_array(class_frequencies)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f'class_frequencies must be a list of numbers: {error}') from None
+    if frequencies.dtype.kind not in 'iuf':
+        raise ValueError(f'class_frequencies must be a list of numbers, got {class_frequencies!r}')
+    if frequencies.ndim != 1:
+        raise ValueError(f'class_frequencies must be one number for each class, got the shape {frequencies.shape}')
+    bad = np.flatnonzero(~(np.isfinite(frequencies) & (frequencies >= 0)))
+    if bad.size:
+        raise ValueError(
+            f'class_frequencies must be counts of at least 0, got {frequencies[bad[0]]:g} for class {bad[0]}'
+        )
     if num_classes is not None and len(frequencies) != num_classes:
         raise ValueError(
             f'class_frequencies must have one entry for each of {num_classes} classes, got {len(frequencies)}'
@@ -89,15 +102,28 @@ def checked_frequencies(class_frequencies: ArrayLike, num_classes: int | None = 
     return frequencies
 
 
-def load_class_frequencies(path: str | os.PathLike) -> np.ndarray:
-    """Read class frequencies from a json file: a list, or a dict that holds it under ``class_frequencies``.
+def read_class_frequencies(path: str | os.PathLike) -> tuple[np.ndarray, float | None]:
+    """Read class frequencies, and the number of images if the file has it, from a json file.
 
-    The key ``class_freq`` is read as well: the published lists of VOC-LT and COCO-LT use it.
+    The file holds a list, or an object with the list under ``class_frequencies`` and, optionally, the number of images
+    under ``num_samples``. The key ``class_freq``, which the published lists of VOC-LT and COCO-LT use, means the same
+    as ``class_frequencies``.
     """
-    content = json.loads(Path(path).read_text(encoding='utf-8'))
-    if isinstance(content, dict):
-        found = [content[key] for key in FREQUENCY_KEYS if key in content]
-        if not found:
-            raise ValueError(f"'{path}' must hold a list or one of the keys {FREQUENCY_KEYS}, got {sorted(content)}")
-        content = found[0]
-    return checked_frequencies(content)
+    try:
+        content = json.loads(Path(path).expanduser().read_text(encoding='utf-8'))
+    except ValueError as error:
+        raise ValueError(f"class_frequencies must be a json file, got '{path}': {error}") from None
+    if isinstance(content, list):
+        return checked_frequencies(content), None
+    keys = [key for key in FREQUENCY_KEYS if isinstance(content, dict) and key in content]
+    if not keys:
+        raise ValueError(
+            f'class_frequencies must be a json file with a list or with one of the keys {FREQUENCY_KEYS}, got '
+            f"'{path}'" + (f' with {sorted(content)}' if isinstance(content, dict) else '')
+        )
+    return checked_frequencies(content[keys[0]]), content.get('num_samples')
+
+
+def load_class_frequencies(path: str | os.PathLike) -> np.ndarray:
+    """Return the (C,) class frequencies of a json file, see :func:`read_class_frequencies`."""
+    return read_class_frequencies(path)[0]

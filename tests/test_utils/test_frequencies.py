@@ -79,9 +79,10 @@ def test_frequencies_are_read_from_json(content, tmp_path):
     ('frequencies', 'message'),
     [
         ([[1, 2]], 'class_frequencies must be one number for each class'),
-        (['a'], 'class_frequencies must be one number for each class'),
-        ([1, -2], 'class_frequencies must be finite and not negative'),
-        ([1, float('nan')], 'class_frequencies must be finite and not negative'),
+        ([[1], [2, 3]], 'class_frequencies must be a list of numbers'),
+        (['a'], r"class_frequencies must be a list of numbers, got \['a'\]"),
+        ([1, -2], 'class_frequencies must be counts of at least 0, got -2 for class 1'),
+        ([1, float('nan')], 'class_frequencies must be counts of at least 0, got nan for class 1'),
     ],
 )
 def test_bad_frequencies_are_refused(frequencies, message):
@@ -94,7 +95,7 @@ def test_bad_limits_and_files_are_refused(tmp_path):
         group_classes([1], medium_from=20, head_from=10)
     path = tmp_path / 'frequencies.json'
     path.write_text('{"counts": [1]}')
-    with pytest.raises(ValueError, match=r"must hold a list or one of the keys .*, got \['counts'\]"):
+    with pytest.raises(ValueError, match=r"with a list or with one of the keys .*, got '.*' with \['counts'\]"):
         load_class_frequencies(path)
 
 

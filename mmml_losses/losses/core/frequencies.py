@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import Sequence
 from numbers import Real
 from pathlib import Path
 
+import numpy as np
 import torch
 from mmengine.logging import print_log
 from torch import Tensor, nn
+
+from ...utils.frequencies import checked_frequencies, read_class_frequencies
 
 THREE_WAYS = (
     'give class_frequencies as a list (with num_samples), as a json file '
@@ -29,8 +31,8 @@ class ClassFrequencies(nn.Module):
 
     Args:
         class_frequencies: A list of counts; the path of a json file with such a list, or with
-            ``{"class_frequencies": [...], "num_samples": ...}``; or None to have them counted in the training set
-            (:meth:`count`) or loaded from a checkpoint.
+            ``{"class_frequencies": [...], "num_samples": ...}`` (the key ``class_freq`` works as well); or None to
+            count them in the training set (:meth:`count`) or to load them from a checkpoint.
         num_samples: Training images; not needed where the file has them.
         needs_num_samples: Whether the number of images must be known, too.
     """
@@ -52,7 +54,7 @@ class ClassFrequencies(nn.Module):
                 raise ValueError(f'num_samples must come with class_frequencies, got {num_samples} alone')
             return
         if isinstance(class_frequencies, (str, Path)):
-            class_frequencies, num_samples = read_class_frequencies(class_frequencies, num_samples)
+            class_frequencies, num_samples = load_counts(class_frequencies, num_samples)
         if num_samples is None and needs_num_samples:
             raise ValueError('num_samples, the number of training images, must come with class_frequencies, got None')
         self._set(class_frequencies, num_samples, source='config')
@@ -153,46 +155,22 @@ class ClassFrequencies(nn.Module):
             self._warn_if_other(counts, num_samples)
 
 
-def read_class_frequencies(path: str | Path, num_samples: float | None = None) -> tuple[list[float], float | None]:
-    """Counts and number of images from a json file.
-
-    Args:
-        path: A file with a list of counts, or with ``{"class_frequencies": [...], "num_samples": ...}``.
-        num_samples: The number of images where the file does not have it.
-    """
-    file = Path(path).expanduser()
+def load_counts(path: str | Path, num_samples: float | None) -> tuple[np.ndarray, float | None]:
+    """Read counts and the number of images from a json file; the config must not have another number of images."""
     try:
-        content = json.loads(file.read_text(encoding='utf-8'))
+        counts, in_file = read_class_frequencies(path)
     except OSError as error:
-        raise ValueError(f'class_frequencies must be a readable file, got {str(path)!r}: {error.strerror}') from None
-    except ValueError as error:
-        raise ValueError(f'class_frequencies must be a json file, got {str(path)!r}: {error}') from None
-    if isinstance(content, list):
-        return content, num_samples
-    if not isinstance(content, dict) or 'class_frequencies' not in content:
-        raise ValueError(
-            f'class_frequencies must be a json file with a list or with the key "class_frequencies", got {str(path)!r}'
-        )
-    in_file = content.get('num_samples')
+        raise ValueError(f"class_frequencies must be a readable file, got '{path}': {error.strerror}") from None
     if None not in (in_file, num_samples) and in_file != num_samples:
-        raise ValueError(f'num_samples must be that of {str(path)!r}, {in_file}, or left out, got {num_samples}')
-    return content['class_frequencies'], num_samples if in_file is None else in_file
+        raise ValueError(f"num_samples must be {in_file}, as in '{path}', or left out, got {num_samples}")
+    return counts, num_samples if in_file is None else in_file
 
 
 def check_class_frequencies(counts: Sequence[float] | Tensor, num_samples: float | None) -> tuple[Tensor, float | None]:
-    """Refuse what cannot be counts of images, and return the counts as a tensor (C,)."""
-    try:
-        counts = torch.as_tensor(counts, dtype=torch.float64)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f'class_frequencies must be a list of numbers: {error}') from None
-    if counts.dim() != 1 or not counts.numel():
-        raise ValueError(f'class_frequencies must be one number per class, got the shape {tuple(counts.shape)}')
-    bad = (~((counts >= 0) & counts.isfinite())).nonzero()
-    if len(bad):
-        number = bad[0].item()
-        raise ValueError(
-            f'class_frequencies must be counts of at least 0, got {counts[number].item():g} for class {number}'
-        )
+    """Return counts of images as a tensor (C,) in float64, checked against the number of images."""
+    counts = torch.as_tensor(checked_frequencies(counts), dtype=torch.float64)
+    if not counts.numel():
+        raise ValueError('class_frequencies must be one number for each class, got none')
     if not counts.any():
         raise ValueError(f'class_frequencies must not all be 0, as for these {len(counts)} classes')
     if num_samples is None:
