@@ -1,7 +1,7 @@
 """Make the virtual environments of ``quickstart.py`` and ``run_tests.py`` from the pinned sets in requirements/tested/.
 
-Standard library only, because nothing else is there yet. :func:`prepare` does nothing when the environment is ready
-and continues where an interrupted call stopped. What a user can repair is a :class:`SetupError` of one sentence.
+Standard library only, because nothing else is installed yet. :func:`prepare` does nothing when the environment is
+ready, and continues where an interrupted call stopped. An error that a user can fix is a :class:`SetupError`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ GIGABYTES_FOR_WHEELS = 0.1
 HEARTBEAT_SECONDS = 20
 STOP_GRACE_SECONDS = 10
 
-# What the end of pip's log says, and what to tell the user. The first match counts: without a network pip also reports
-# that it found no version of the package.
+# Patterns in the end of pip's log, each with advice. The first match counts: without a network pip also reports that it
+# found no version of the package.
 DIAGNOSES = (
     (r'No space left on device|Errno 28', 'the disk is full: free some space (or set TMPDIR to a larger disk)'),
     (r'Killed signal|fatal error: Killed', 'the compiler ran out of memory: set the environment variable MAX_JOBS=1'),
@@ -57,12 +57,12 @@ DIAGNOSES = (
 
 
 class SetupError(Exception):
-    """A failure with a sentence that says what to do."""
+    """A failure that the user can fix. Its message is one sentence with the remedy."""
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """What the set-up must know about the Python that makes the virtual environment."""
+    """Facts about the Python that makes the virtual environment."""
 
     path: str
     version: tuple[int, int, int]
@@ -76,14 +76,14 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class Environment:
-    """One environment to make.
+    """Description of one virtual environment.
 
     Args:
         stack: ``openmmlab``, or ``onedl`` for the maintained forks with the same import names.
         compiled: Build mmcv with its operators and add mmdet; otherwise nothing is compiled.
         dev: Add the linter and the test runner.
-        venv: Where it lies.
-        python: The interpreter that makes it; None for the running one, or the one that made it already.
+        venv: Its folder.
+        python: The interpreter that makes it. None takes that of an existing environment, or the running one.
     """
 
     stack: str
@@ -131,20 +131,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def environment_from(options: argparse.Namespace, *, purpose: str, compiled: bool, dev: bool) -> Environment:
-    """The environment that the shared options ask for; see :func:`default_venv` for the purpose."""
+    """Return the environment for the parsed options; see :func:`default_venv` for the purpose."""
     venv = (options.venv or default_venv(purpose, options.stack)).absolute()
     return Environment(stack=options.stack, compiled=compiled, dev=dev, venv=venv, python=options.python)
 
 
 def default_venv(purpose: str, stack: str) -> Path:
-    """Directory for a purpose: ``''`` is everyday use. Stacks and mmcv flavours never share one."""
+    """Return the folder for a purpose, ``''`` for everyday use. Stacks and mmcv flavours never share one."""
     parts = ['.venv', purpose, '' if stack == 'openmmlab' else stack]
     return ROOT / '-'.join(part for part in parts if part)
 
 
 @contextmanager
 def clear_exits(when_interrupted: str):
-    """Turn a :class:`SetupError` into its sentence and exit code 1, and an interruption into a hint and 130."""
+    """Turn a :class:`SetupError` into its message and exit code 1, an interruption into a hint and exit code 130."""
     # A closed terminal or a cancelled CI job must stop pip and the compiler as Ctrl-C does.
     for name in ('SIGTERM', 'SIGHUP'):
         if hasattr(signal, name):
@@ -167,7 +167,7 @@ def _raise_interrupt(signum, frame):
 
 
 def prepare(environment: Environment) -> None:
-    """Make the environment, or finish it, or see that nothing is left to do."""
+    """Make the environment, or finish it. Do nothing if it is ready."""
     interpreter = inspect_python(choose_python(environment))
     fingerprint = compute_fingerprint(environment, interpreter)
     stamp = read_stamp(environment)
@@ -188,7 +188,7 @@ def prepare(environment: Environment) -> None:
 
 
 def install(environment: Environment, interpreter: Interpreter, wheel: Path | None) -> None:
-    """Run the steps, one line of progress each."""
+    """Run the steps and print a line of progress for each."""
     steps = list_steps(environment, interpreter, wheel)
     start = time.monotonic()
     for number, (title, action) in enumerate(steps, start=1):
@@ -198,7 +198,7 @@ def install(environment: Environment, interpreter: Interpreter, wheel: Path | No
 
 
 def list_steps(environment: Environment, interpreter: Interpreter, wheel: Path | None) -> list[tuple[str, Callable]]:
-    """What to install, in order: a title and an action each."""
+    """Return the steps of the installation in order, as pairs of title and action."""
     steps = [
         (
             f'making the virtual environment {display(environment.venv)} (Python {interpreter.version_text})',
@@ -209,7 +209,7 @@ def list_steps(environment: Environment, interpreter: Interpreter, wheel: Path |
     ]
     if environment.compiled:
         source = mmcv_requirement(environment)
-        title = f'installing the kept build of {source}' if wheel else f'compiling {source}, which takes minutes'
+        title = f'installing the cached build of {source}' if wheel else f'compiling {source}, which takes minutes'
         steps.append((title, lambda: install_mmcv(environment, interpreter, wheel)))
     steps.append((f'installing {describe(environment.kind)}', lambda: install_stack(environment)))
     if environment.dev:
@@ -219,7 +219,7 @@ def list_steps(environment: Environment, interpreter: Interpreter, wheel: Path |
 
 
 def make_venv(environment: Environment, interpreter: Interpreter) -> None:
-    # Without --clear: what an interrupted call installed stays, and venv repairs the rest.
+    # Without --clear: packages that an interrupted call installed stay, and venv repairs the rest.
     run_logged(environment, [interpreter.path, '-m', 'venv', environment.venv])
 
 
@@ -234,14 +234,14 @@ def install_stack(environment: Environment) -> None:
 
 
 def install_mmcv(environment: Environment, interpreter: Interpreter, wheel: Path | None) -> None:
-    """Install compiled mmcv from the kept wheel, which is built first where there is none."""
+    """Install compiled mmcv from the cached wheel; build the wheel if there is none."""
     wheel = wheel or build_wheel(environment, interpreter)
     # Forced: the same version built for another torch would pass as installed.
     pip(environment, 'install', '--no-deps', '--force-reinstall', wheel)
 
 
 def install_project(environment: Environment) -> None:
-    # Neither dependencies nor an isolated build, so that nothing of the pinned set moves.
+    # Neither dependencies nor an isolated build: no pinned package may change.
     pip(environment, 'install', '--no-deps', '--no-build-isolation', '-e', ROOT)
 
 
@@ -253,7 +253,7 @@ def wheel_cache() -> Path:
 
 
 def wheel_directory(environment: Environment, interpreter: Interpreter) -> Path:
-    """Where the compiled mmcv is kept: it depends on torch, Python and the machine, not on the environment."""
+    """Return the cache folder of compiled mmcv. It depends on torch, Python and the machine, not on the environment."""
     python_tag = 'cp{}{}'.format(*interpreter.version)
     torch_version = pinned_version('torch', 'torch')
     name = f'{environment.stack}-torch{torch_version}-{python_tag}-{platform.machine()}'
@@ -261,25 +261,25 @@ def wheel_directory(environment: Environment, interpreter: Interpreter) -> Path:
 
 
 def mmcv_requirement(environment: Environment) -> str:
-    """The pinned source package of mmcv with its operators."""
+    """Return the pinned source package of mmcv with its operators."""
     source = MMCV_SOURCES[environment.stack]
     return f'{source}=={pinned_version(f"{environment.stack}-full", source)}'
 
 
 def find_wheel(environment: Environment, interpreter: Interpreter) -> Path | None:
-    """The kept wheel of the pinned mmcv, if there is one."""
+    """Find the cached wheel of the pinned mmcv, or return None."""
     pattern = mmcv_requirement(environment).replace('-', '_').replace('==', '-') + '-*.whl'
     return next(wheel_directory(environment, interpreter).glob(pattern), None)
 
 
 def build_wheel(environment: Environment, interpreter: Interpreter) -> Path:
-    """Compile mmcv beside its final place and move it there, so that a kept wheel is always a whole one."""
+    """Compile mmcv next to the cache folder and move it there, so that a cached wheel is always complete."""
     directory = wheel_directory(environment, interpreter)
     directory.mkdir(parents=True, exist_ok=True)
     requirement = mmcv_requirement(environment)
     pip_install_file(environment, 'build')
     with tempfile.TemporaryDirectory(dir=directory.parent) as scratch:
-        # -v makes ninja's progress appear in the log. No cache and no ready wheel: neither knows which torch it is for.
+        # -v makes ninja's progress appear in the log. No cache and no ready wheel: either may be for another torch.
         options = ['-v', '--no-cache-dir', '--no-deps', '--no-build-isolation', '--no-binary', ':all:']
         pip(environment, 'wheel', *options, '--wheel-dir', scratch, requirement, extra_env=compile_variables())
         built = next(Path(scratch).glob('*.whl'))
@@ -289,12 +289,12 @@ def build_wheel(environment: Environment, interpreter: Interpreter) -> Path:
 
 
 def compile_variables() -> dict[str, str]:
-    """Variables for mmcv's build: CPU operators, no debug symbols, one job per core unless the user says otherwise."""
+    """Return the variables of mmcv's build: CPU operators, no debug symbols, by default one job per core."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
     return {
         'MMCV_WITH_OPS': '1',
         'FORCE_CUDA': '0',
-        'CUDA_VISIBLE_DEVICES': '',  # with a visible GPU mmcv would ask for nvcc
+        'CUDA_VISIBLE_DEVICES': '',  # with a visible GPU mmcv would need nvcc
         'CFLAGS': os.environ.get('CFLAGS', '-g0'),
         'MAX_JOBS': os.environ.get('MAX_JOBS', str(cores)),
     }
@@ -304,14 +304,14 @@ def compile_variables() -> dict[str, str]:
 
 
 def choose_python(environment: Environment) -> str:
-    """The interpreter asked for, else the one inside an environment that exists, else the running one."""
+    """Choose the requested interpreter, else that of the existing environment, else the running one."""
     if environment.python:
         return environment.python
     return str(environment.executable) if environment.executable.exists() else sys.executable
 
 
 def inspect_python(path: str) -> Interpreter:
-    """Ask an interpreter about itself; the question must also run on those that are far too old."""
+    """Query an interpreter about itself. The query also runs on versions that are too old."""
     question = (
         'import json, sys, sysconfig\n'
         'try:\n    import ensurepip, venv\n    has_venv = True\n'
@@ -341,7 +341,7 @@ def check_python(interpreter: Interpreter) -> None:
 
 
 def check_venv(environment: Environment, interpreter: Interpreter, stamp: dict) -> None:
-    """Refuse a directory that holds something else; an unfinished environment of the same kind is welcome."""
+    """Reject a folder that holds something else. An unfinished environment of the same kind is accepted."""
     venv = display(environment.venv)
     if not environment.venv.exists() or not any(environment.venv.iterdir()):
         return
@@ -367,7 +367,7 @@ def check_venv(environment: Environment, interpreter: Interpreter, stamp: dict) 
 
 
 def check_compiler(interpreter: Interpreter) -> None:
-    """Find the compiler and the headers before anything is installed, not after minutes of it."""
+    """Check for the compiler and the headers before the installation starts."""
     alternative = "or skip what needs compiling with run_tests.py's --fast"
     compiler = shlex.split(os.environ.get('CXX') or 'c++')[0]
     if shutil.which(compiler) is None:
@@ -384,7 +384,7 @@ def check_compiler(interpreter: Interpreter) -> None:
 
 
 def check_disk(environment: Environment) -> None:
-    """Compare the free space with what is still to be written."""
+    """Compare the free disk space with the size of what is still to be installed."""
     still_to_install = GIGABYTES_NEEDED[environment.flavour] - directory_size(environment.venv) / 1e9
     needs = (
         (environment.venv, still_to_install, 'pass a directory on another disk as --venv'),
@@ -413,9 +413,9 @@ def existing_parent(path: Path) -> Path:
 
 
 def compute_fingerprint(environment: Environment, interpreter: Interpreter) -> str:
-    """A hash of everything that an installed environment follows from."""
+    """Hash everything that determines an installed environment."""
     digest = hashlib.sha256()
-    # The editable install remembers where the project lies.
+    # The editable install stores the path of the project.
     digest.update(repr((environment.kind, interpreter.version[:2], str(ROOT))).encode())
     for path in [*environment.requirement_files, TESTED / 'constraints.txt', ROOT / 'setup.py']:
         digest.update(path.read_bytes())
@@ -430,7 +430,7 @@ def read_stamp(environment: Environment) -> dict:
 
 
 def write_stamp(environment: Environment, fingerprint: str | None) -> None:
-    """Say what the directory is for; the fingerprint comes last, when everything is installed."""
+    """Record the kind of the environment, and its fingerprint once everything is installed."""
     partial = environment.stamp.with_suffix('.partial')
     partial.write_text(json.dumps({'kind': environment.kind, 'fingerprint': fingerprint}))
     os.replace(partial, environment.stamp)
@@ -440,7 +440,7 @@ def write_stamp(environment: Environment, fingerprint: str | None) -> None:
 
 
 def read_requirements(name: str) -> dict[str, str]:
-    """Names and versions of a pinned file."""
+    """Read the names and versions of a pinned file."""
     lines = (line.split('#')[0].strip() for line in (TESTED / f'{name}.txt').read_text().splitlines())
     return dict(line.split('==') for line in lines if line)
 
@@ -454,7 +454,7 @@ def describe(name: str) -> str:
 
 
 def constraints(environment: Environment) -> list:
-    """Every pin of the environment as a constraint, so that no step moves what an earlier one installed."""
+    """Return all pins as constraints for pip, so that no step changes what an earlier one installed."""
     files = [*environment.requirement_files, TESTED / 'constraints.txt']
     return [argument for path in files for argument in ('-c', path)]
 
@@ -468,8 +468,8 @@ def pip(environment: Environment, command: str, *arguments, extra_env: dict[str,
 
 
 def run_logged(environment: Environment, command: list, extra_env: dict[str, str] | None = None) -> None:
-    """Run a command with its output in the log and a sign of life while it lasts; explain a failure."""
-    # What a user set for their own pip and Python must not reach into the environment.
+    """Run a command, write its output to the log, print the elapsed time now and then, and explain a failure."""
+    # Settings of the user's own pip and Python must not affect the environment.
     variables = {key: value for key, value in os.environ.items() if key not in ('PYTHONPATH', 'PYTHONHOME')}
     variables.update(PIP_USER='0', **(extra_env or {}))
     with environment.log.open('ab') as log:
@@ -482,9 +482,9 @@ def run_logged(environment: Environment, command: list, extra_env: dict[str, str
 
 
 def run(command: list, env: dict[str, str] | None = None, output=None, heartbeat=None) -> int:
-    """Run a command to its end and return its exit code; when interrupted, stop it and all it started.
+    """Run a command to its end and return its exit code. When interrupted, stop it and every process that it started.
 
-    The command gets its own session, so that Ctrl-C reaches it once, from here, whoever sent it.
+    The command gets a session of its own, so that Ctrl-C reaches it only once, through this function.
     """
     command = [str(part) for part in command]
     stderr = subprocess.STDOUT if output else None
@@ -501,7 +501,7 @@ def run(command: list, env: dict[str, str] | None = None, output=None, heartbeat
 
 
 def stop(child: subprocess.Popen) -> None:
-    """Ask a child's whole process group to end, ever more firmly."""
+    """End the process group of a child with ever stronger signals."""
     for name in ('SIGINT', 'SIGTERM', 'SIGKILL'):
         if child.poll() is not None:
             return
@@ -516,13 +516,13 @@ def stop(child: subprocess.Popen) -> None:
 
 
 def compile_progress(log: str) -> str:
-    """Ninja's last ``[12/106]`` in words, or nothing while none is there."""
+    """Return the last ``[12/106]`` of ninja in words, or an empty text if the log has none."""
     counts = re.findall(r'^\s*\[(\d+)/(\d+)\]', log, flags=re.MULTILINE)
     return ', {} of {} files compiled'.format(*counts[-1]) if counts else ''
 
 
 def explain(environment: Environment, output: str) -> str:
-    """One sentence for a failed command, and the end of what it printed."""
+    """Explain a failed command in one sentence, followed by the end of its output."""
     tail = output.strip().splitlines()[-15:]
     recent = '\n'.join(output.splitlines()[-60:])
     reasons = (advice for pattern, advice in DIAGNOSES if re.search(pattern, recent))
@@ -539,7 +539,7 @@ def read_from(path: Path, begin: int) -> str:
 
 
 def display(path: Path) -> str:
-    """A path as short as the user would type it."""
+    """Shorten a path to the form that the user would type."""
     try:
         return str(path.absolute().relative_to(Path.cwd()))
     except ValueError:

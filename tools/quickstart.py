@@ -1,9 +1,9 @@
-"""From a clone to a trained model and a report, in one command on a machine where nothing is installed.
+"""Train a model and write a report, in one command, on a machine where nothing is installed.
 
     python tools/quickstart.py
 
-The first call makes a virtual environment without compiling anything; then ``quickstart_job.py`` runs inside it. What
-is there already is reused, and a call after an interruption resumes. Standard library only.
+The first call makes a virtual environment, which compiles nothing; then ``quickstart_job.py`` runs inside it. Finished
+steps are reused, and a call after an interruption resumes. Needs the standard library alone.
 """
 
 from __future__ import annotations
