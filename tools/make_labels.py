@@ -14,8 +14,8 @@ from mmengine.config import DictAction
 
 from mmml_losses.cli import launch
 from mmml_losses.datasets.labels.label_file import save_label_file
-from mmml_losses.datasets.labels.nesting import count_views
-from mmml_losses.datasets.wrappers.drawn_labels import drawing_part, read_drawn_labels
+from mmml_losses.datasets.labels.nesting import count_views, unrepeated
+from mmml_losses.datasets.wrappers.drawn_labels import read_drawn_labels
 from mmml_losses.engine.config_data import load_dataset
 from mmml_losses.procedures.draw_labels import check_output, describe_drawing, describe_use, make_folder
 from mmml_losses.utils.errors import UsageError
@@ -52,7 +52,7 @@ def main() -> None:
             'wrapper, such as mmml_losses.MissingLabels, around it'
         )
     make_folder(out)
-    drawn = read_drawn_labels(drawing_part(dataset))
+    drawn = read_drawn_labels(unrepeated(dataset))
     made_by = dict(tool=Path(__file__).name, config=Path(args.config).name, dataloader=args.dataloader)
     save_label_file(out, drawn.labels, drawn.source, made_by | dict(dataset=drawn.settings), drawn.positions)
     print(describe_drawing(drawn))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mmengine.config import Config
 
 from ..datasets import LabelWrapper
-from ..engine.config_data import leaf_configs
+from ..datasets.labels.nesting import leaf_configs
 from ..hosts.loss_places import loss_of
 from ..losses import MultiLabelLoss
 from ..losses.links import Link

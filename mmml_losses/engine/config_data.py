@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mmengine.config import Config, ConfigDict
+from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS, DefaultScope
 
 from ..datasets import AnnotationError, MissingDataError
+from ..datasets.labels.nesting import walk_configs
 from ..datasets.readers.reader import MultiLabelReader
 from ..datasets.wrappers.label_wrapper import LabelWrapper
 from ..utils.errors import UsageError
@@ -74,9 +75,9 @@ def _dataset_settings(cfg: Config) -> Iterator[tuple[dict, type]]:
     """The settings of all datasets of a config, also inside wrappers, each with the class that it names."""
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
         for name in DATALOADERS:
-            for settings in _dicts_with_type((cfg.get(name) or {}).get('dataset')):
-                kind = settings['type']
-                yield settings, DATASETS.get(kind) if isinstance(kind, str) else kind
+            for settings in walk_configs((cfg.get(name) or {}).get('dataset')):
+                if kind := settings.get('type'):
+                    yield settings, DATASETS.get(kind) if isinstance(kind, str) else kind
 
 
 def _unloaded(kind: type, arguments: dict):
@@ -86,17 +87,6 @@ def _unloaded(kind: type, arguments: dict):
         return kind(**{**arguments, **light, 'lazy_init': True})
     except (TypeError, ValueError) as error:
         raise UsageError(f'the config has a {kind.__name__} that cannot be built: {error}') from None
-
-
-def _dicts_with_type(node) -> Iterator[dict]:
-    if isinstance(node, dict):
-        if 'type' in node:
-            yield node
-        nested = [value for key, value in node.items() if key in ('dataset', 'datasets')]
-    else:
-        nested = node if isinstance(node, (list, tuple)) else []
-    for child in nested:
-        yield from _dicts_with_type(child)
 
 
 def digits_sibling(config_file: Path) -> Path | None:
@@ -155,16 +145,3 @@ def _do_without_images(cfg: Config) -> None:
             # They are below the data root already, which is not put before absolute paths.
             folders = {key: os.path.abspath(folder) for key, folder in folders.items()}
             settings['data_prefix'] = folders if len(folders) > 1 else folders['img_path']
-
-
-def leaf_configs(node: object) -> Iterator[ConfigDict]:
-    """Yield the configs of the datasets inside all wrappers of a dataset's config."""
-    if isinstance(node, (list, tuple)):
-        for part in node:
-            yield from leaf_configs(part)
-    elif isinstance(node, dict):
-        inner = node.get('dataset', node.get('datasets'))
-        if inner is None:
-            yield node
-        else:
-            yield from leaf_configs(inner)

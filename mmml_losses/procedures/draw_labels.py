@@ -9,9 +9,9 @@ import numpy as np
 from mmengine.dataset import BaseDataset, ConcatDataset
 
 from ..datasets.labels.label_file import checked_json_path
-from ..datasets.labels.nesting import count_views
+from ..datasets.labels.nesting import count_views, unrepeated
 from ..datasets.labels.sample_labels import POSITIVE, UNKNOWN
-from ..datasets.wrappers.drawn_labels import DrawnLabels, drawing_part
+from ..datasets.wrappers.drawn_labels import DrawnLabels
 from ..utils.errors import UsageError
 
 
@@ -67,7 +67,7 @@ def describe_use(dataset: BaseDataset, config_file: str, dataloader: str, out: s
         out: The label file.
     """
     place, depth, part = f'_base_.{dataloader}_dataloader.dataset', 1, dataset
-    while part is not drawing_part(dataset):
+    while part is not unrepeated(dataset):
         place, depth, part = f'{place}.dataset', depth + 1, part.dataset
     return '\n'.join(
         (

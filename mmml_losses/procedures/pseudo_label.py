@@ -21,11 +21,10 @@ from mmengine.utils import ProgressBar
 
 from ..datasets import AnnotationError
 from ..datasets.labels.label_file import save_label_file
-from ..datasets.labels.nesting import leaf_datasets
+from ..datasets.labels.nesting import leaf_configs, leaf_datasets
 from ..datasets.labels.reading import read_labels
 from ..datasets.labels.sample_labels import POSITIVE, UNKNOWN, SampleLabels
 from ..engine import running
-from ..engine.config_data import leaf_configs
 from ..evaluation import PredictionMetric, Predictions
 from ..utils.arrays import as_probabilities
 from ..utils.errors import UsageError

@@ -12,8 +12,9 @@ from mmengine.dataset import BaseDataset, ClassBalancedDataset, ConcatDataset, R
 
 from mmml_losses.datasets import AnnotationError, LongTailed, MissingLabels, PartialLabels, Relabelled, SinglePositive
 from mmml_losses.datasets.labels.label_file import load_label_file, save_label_file
+from mmml_losses.datasets.labels.nesting import source_datasets, unrepeated
 from mmml_losses.datasets.labels.reading import read_labels
-from mmml_losses.datasets.wrappers.drawn_labels import drawing_part, read_drawn_labels, source_datasets
+from mmml_losses.datasets.wrappers.drawn_labels import read_drawn_labels
 
 ROOT = Path(__file__).resolve().parents[2]
 NUM_CLASSES = 6
@@ -140,10 +141,10 @@ def test_the_cases_draw_something(tmp_path):
 
 def test_repetition_around_all_label_wrappers_is_left_to_the_config():
     inner = SinglePositive(Scenes())
-    assert drawing_part(ClassBalancedDataset(inner, oversample_thr=0.5)) is inner
-    assert drawing_part(RepeatDataset(inner, times=2)) is inner
+    assert unrepeated(ClassBalancedDataset(inner, oversample_thr=0.5)) is inner
+    assert unrepeated(RepeatDataset(inner, times=2)) is inner
     joined = ConcatDataset([inner, Scenes('others')])
-    assert drawing_part(joined) is joined
+    assert unrepeated(joined) is joined
     assert [len(source) for source in source_datasets(joined)] == [60, 60]
 
 

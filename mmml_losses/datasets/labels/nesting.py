@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from mmengine.dataset import BaseDataset, ClassBalancedDataset, Compose, ConcatDataset, RepeatDataset
@@ -37,7 +37,10 @@ class LabelView(BaseDataset):
 
 
 def parts_of(dataset: BaseDataset) -> list[BaseDataset]:
-    """The datasets directly inside a wrapper; none inside a dataset that is no wrapper."""
+    """Return the datasets directly inside a wrapper, or none for a dataset that wraps no other.
+
+    Only label wrappers and the wrappers of MMEngine count as such; see :func:`any_parts_of`.
+    """
     if isinstance(dataset, ConcatDataset):
         return dataset.datasets
     if isinstance(dataset, (RepeatDataset, ClassBalancedDataset, LabelView)):
@@ -45,19 +48,71 @@ def parts_of(dataset: BaseDataset) -> list[BaseDataset]:
     return []
 
 
+def any_parts_of(dataset: BaseDataset) -> list[BaseDataset]:
+    """Return the datasets directly inside a wrapper of any project, such as MMDetection's wrapper for mosaics."""
+    return parts_of(dataset) or ([dataset.dataset] if hasattr(dataset, 'dataset') else [])
+
+
+def walk(dataset: BaseDataset, parts: Callable = parts_of) -> Iterator[BaseDataset]:
+    """Yield a dataset and all datasets inside it, from the outside in and from the first to the last.
+
+    Args:
+        dataset: Where to start.
+        parts: Returns the datasets to visit inside a dataset.
+    """
+    yield dataset
+    for part in parts(dataset):
+        yield from walk(part, parts)
+
+
 def leaf_datasets(dataset: BaseDataset) -> Iterator[BaseDataset]:
-    """The datasets inside all wrappers, which have a pipeline each."""
-    parts = parts_of(dataset)
-    if not parts:
-        yield dataset
-    for part in parts:
-        yield from leaf_datasets(part)
+    """Yield the datasets inside all wrappers, which have a pipeline each."""
+    return (part for part in walk(dataset) if not parts_of(part))
+
+
+def outermost_views(dataset: BaseDataset) -> Iterator[BaseDataset]:
+    """Yield the label wrappers that are not inside another one, and each innermost dataset without a label wrapper."""
+
+    def parts(dataset: BaseDataset) -> list[BaseDataset]:
+        return [] if isinstance(dataset, LabelView) else any_parts_of(dataset)
+
+    return (part for part in walk(dataset, parts) if not parts(part))
+
+
+def source_datasets(dataset: BaseDataset) -> list[BaseDataset]:
+    """Return the largest datasets that have no label wrapper in them, from the first to the last."""
+
+    def parts(dataset: BaseDataset) -> list[BaseDataset]:
+        return parts_of(dataset) if count_views(dataset) else []
+
+    return [part for part in walk(dataset, parts) if not parts(part)]
 
 
 def count_views(dataset: BaseDataset) -> int:
-    """How many label wrappers lie inside each other in a dataset, itself included."""
+    """Count the label wrappers that lie inside each other in a dataset, itself included."""
     inside = max((count_views(part) for part in parts_of(dataset)), default=0)
     return inside + isinstance(dataset, LabelView)
+
+
+def unrepeated(dataset: BaseDataset) -> BaseDataset:
+    """Return a dataset without the ``RepeatDataset`` and ``ClassBalancedDataset`` around it, which change no label."""
+    while isinstance(dataset, (RepeatDataset, ClassBalancedDataset)):
+        dataset = dataset.dataset
+    return dataset
+
+
+def walk_configs(config: dict | Sequence | None) -> Iterator[dict]:
+    """Yield the config of a dataset and the configs inside it, as :func:`walk` yields datasets."""
+    if isinstance(config, dict):
+        yield config
+        config = [config[key] for key in ('dataset', 'datasets') if key in config]
+    for part in config if isinstance(config, (list, tuple)) else ():
+        yield from walk_configs(part)
+
+
+def leaf_configs(config: dict | Sequence | None) -> Iterator[dict]:
+    """Yield the configs of the datasets inside all wrappers."""
+    return (part for part in walk_configs(config) if 'dataset' not in part and 'datasets' not in part)
 
 
 def class_names(dataset: BaseDataset) -> tuple[str, ...]:

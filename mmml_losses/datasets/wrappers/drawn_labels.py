@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
-from mmengine.dataset import BaseDataset, ClassBalancedDataset, ConcatDataset, RepeatDataset
+from mmengine.dataset import BaseDataset, ConcatDataset
 
 from ..errors import AnnotationError
-from ..labels.nesting import count_views, inner_positions, parts_of
+from ..labels.nesting import count_views, inner_positions, parts_of, source_datasets
 from ..labels.reading import read_labels
 from ..labels.sample_labels import SampleLabels
 from .label_wrapper import LabelWrapper
@@ -32,13 +32,6 @@ class DrawnLabels:
     positions: np.ndarray | None
     labels: np.ndarray
     settings: dict
-
-
-def drawing_part(dataset: BaseDataset) -> BaseDataset:
-    """A dataset without the ``RepeatDataset`` and ``ClassBalancedDataset`` around it, which change no label."""
-    while isinstance(dataset, (RepeatDataset, ClassBalancedDataset)):
-        dataset = dataset.dataset
-    return dataset
 
 
 def read_drawn_labels(dataset: BaseDataset) -> DrawnLabels:
@@ -69,13 +62,6 @@ def read_drawn_labels(dataset: BaseDataset) -> DrawnLabels:
     if np.array_equal(positions, np.arange(len(source.labels))):
         positions = None
     return DrawnLabels(source, positions, observed.labels, _settings(dataset))
-
-
-def source_datasets(dataset: BaseDataset) -> list[BaseDataset]:
-    """The largest datasets in a dataset that have no label wrapper in them, from the first to the last."""
-    if not count_views(dataset):
-        return [dataset]
-    return list(chain.from_iterable(map(source_datasets, parts_of(dataset))))
 
 
 def _source_positions(dataset: BaseDataset) -> np.ndarray:

@@ -10,8 +10,8 @@ from mmengine.registry import DATASETS
 from mmengine.runner import Runner
 from torch.utils.data import DataLoader, Subset
 
-from ...datasets.labels.nesting import leaf_datasets
-from ...procedures.pseudo_label import label_with_the_test_run, leaf_configs
+from ...datasets.labels.nesting import leaf_configs, leaf_datasets
+from ...procedures.pseudo_label import label_with_the_test_run
 from ...utils.errors import UsageError
 
 # How a dataset is read, and not which one it is.

@@ -8,7 +8,7 @@ from mmengine.dataset import BaseDataset
 from torch import nn
 
 from ...datasets import LabelWrapper
-from ...datasets.labels.nesting import parts_of
+from ...datasets.labels.nesting import any_parts_of, outermost_views, walk
 from ...hosts.kinds import is_a
 
 
@@ -22,12 +22,12 @@ def check_ignored_boxes(model: nn.Module, dataset: BaseDataset) -> None:
         model: Any model. Only detectors are looked at.
         dataset: What it is trained on.
     """
-    makers = [wrapper for wrapper in _label_wrappers(dataset) if wrapper.has_unknown()]
+    makers = [part for part in walk(dataset, any_parts_of) if isinstance(part, LabelWrapper) and part.has_unknown()]
     assigning = list(_assigning_parts(model))
     if not makers or not assigning:
         return
     # Only now: all boxes are read for it.
-    counts = [_count_images(wrapper) for wrapper in _outermost_wrappers(dataset)]
+    counts = [_count_images(part) for part in outermost_views(dataset) if isinstance(part, LabelWrapper)]
     with_unknown, without_known = (sum(count) for count in zip(*counts, strict=True))
     blind = sorted({type(part).__name__ for part in assigning if not _sees_ignored(part)})
     kind = type(makers[-1]).__name__
@@ -54,24 +54,6 @@ def _count_images(dataset: BaseDataset) -> tuple[int, int]:
             with_unknown += 1
             without_known += all(box.get('ignore_flag', 0) for box in boxes)
     return with_unknown, without_known
-
-
-def _label_wrappers(dataset: BaseDataset) -> Iterator[LabelWrapper]:
-    """The label wrappers in a dataset, itself included, from the outside in."""
-    for wrapper in _outermost_wrappers(dataset):
-        yield wrapper
-        yield from _label_wrappers(wrapper.dataset)
-
-
-def _outermost_wrappers(dataset: BaseDataset) -> Iterator[LabelWrapper]:
-    """The label wrappers in a dataset that are not inside another one."""
-    if isinstance(dataset, LabelWrapper):
-        yield dataset
-        return
-    # Wrappers of MMDetection, such as the one for mosaics, have what is inside under the same name.
-    inside = [dataset.dataset] if hasattr(dataset, 'dataset') else []
-    for part in parts_of(dataset) or inside:
-        yield from _outermost_wrappers(part)
 
 
 def _assigning_parts(model: nn.Module) -> Iterator[object]:

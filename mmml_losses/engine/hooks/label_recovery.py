@@ -10,13 +10,14 @@ from functools import partial
 
 import numpy as np
 import torch
-from mmengine.dataset import BaseDataset, ConcatDataset
+from mmengine.dataset import BaseDataset
 from mmengine.dist import all_reduce, get_world_size
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
+from ...datasets.labels.nesting import outermost_views
 from ...datasets.wrappers.label_wrapper import LabelWrapper
 from ...evaluation import LabelRecovery, label_recovery
 from ...losses import EMAPLLoss, MultiLabelLoss, SumLoss
@@ -142,7 +143,7 @@ class HiddenLabels:
     """
 
     def __init__(self, dataset: BaseDataset):
-        wrappers = list({id(wrapper): wrapper for wrapper in _outermost_wrappers(dataset)}.values())
+        wrappers = _label_wrappers(dataset)
         self.true = np.concatenate([wrapper.true_labels() for wrapper in wrappers])
         self.given = np.concatenate([wrapper.uncorrected_labels() for wrapper in wrappers])
         self.served = np.concatenate([wrapper.observed_labels() for wrapper in wrappers])
@@ -287,16 +288,17 @@ def _outermost_losses(module: nn.Module) -> Iterator[MultiLabelLoss]:
             yield from _outermost_losses(child)
 
 
-def _outermost_wrappers(dataset: BaseDataset) -> Iterator[LabelWrapper]:
-    if isinstance(dataset, LabelWrapper):
-        yield dataset
-    elif isinstance(dataset, ConcatDataset):
-        for part in dataset.datasets:
-            yield from _outermost_wrappers(part)
-    elif hasattr(dataset, 'dataset'):  # repeated, balanced or split: the samples keep their positions
-        yield from _outermost_wrappers(dataset.dataset)
-    else:
-        raise ValueError(
-            f'LabelRecoveryHook needs a training set that knows its true labels, got {type(dataset).__name__} outside '
-            'of any label wrapper, such as mmml_losses.Relabelled'
-        )
+def _label_wrappers(dataset: BaseDataset) -> list[LabelWrapper]:
+    """Return the outermost label wrappers of a training set, each once.
+
+    Raises:
+        ValueError: A part of the training set has none.
+    """
+    wrappers = list({id(part): part for part in outermost_views(dataset)}.values())
+    for part in wrappers:
+        if not isinstance(part, LabelWrapper):
+            raise ValueError(
+                f'LabelRecoveryHook needs a training set that knows its true labels, got {type(part).__name__} outside '
+                'of any label wrapper, such as mmml_losses.Relabelled'
+            )
+    return wrappers

@@ -11,7 +11,7 @@ from mmengine.logging import print_log
 from mmengine.runner import Runner
 
 from ...datasets import MissingBoxes, read_label_changes
-from ...datasets.labels.nesting import class_names, parts_of
+from ...datasets.labels.nesting import class_names, walk
 from ...evaluation import LabelSummary, describe_labels, summarize_labels
 from ...registry import HOOKS
 from ...utils.frequencies import HEAD_FROM, MEDIUM_FROM
@@ -75,12 +75,11 @@ def _num_entries(dataset: Sized) -> int:
 
 
 def _describe_boxes(dataset: BaseDataset) -> Iterator[str]:
-    """What wrappers that hide single boxes made of them, a line for each."""
-    if isinstance(dataset, MissingBoxes):
-        hidden, all_boxes = dataset.count_boxes()
-        yield f'{type(dataset).__name__} hides {hidden:,} of {all_boxes:,} boxes'
-    for part in parts_of(dataset):
-        yield from _describe_boxes(part)
+    """Yield a line for each wrapper that hides single boxes."""
+    for part in walk(dataset):
+        if isinstance(part, MissingBoxes):
+            hidden, all_boxes = part.count_boxes()
+            yield f'{type(part).__name__} hides {hidden:,} of {all_boxes:,} boxes'
 
 
 def _log(message: str) -> None:
