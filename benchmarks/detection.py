@@ -26,7 +26,8 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.tables import print_table, versions
-from mmml_losses.registry import LOSSES, require_mmdet
+from mmml_losses.hosts.mmdet import require_mmdet
+from mmml_losses.registry import LOSSES
 
 CLASSES = 80
 OBJECTS = 7  # of an image

@@ -7,8 +7,9 @@ from .version import __version__
 # ``functional`` and the array half of ``evaluation`` need torch and numpy alone; everything else needs MMEngine.
 if find_spec('mmengine') is not None:
     from . import registry as registry
-    from .hosts import versions as compat
+    from .hosts import checkpoints, versions
 
-    compat.apply()
+    versions.apply()
+    checkpoints.allow_mmengine_checkpoints()
 
 __all__ = ['__version__']

@@ -9,11 +9,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.util import find_spec
 
 from mmengine import registry as mmengine_registry
 
-from .hosts.versions import how_to_install_mmdet
+from .hosts.mmdet import DETECTION_HEADS, require_mmdet
 
 SCOPE = 'mmml_losses'
 
@@ -74,33 +73,6 @@ class Registry(mmengine_registry.Registry):
             hint = f'it has {", ".join(names) or "no entries"}'
         return f"'{name}' is not in the {self.name} registry of {SCOPE}: {hint}"
 
-
-def require_mmdet(asked_for: str) -> None:
-    """Stop with what to install where MMDetection, or the compiled mmcv that it needs, is absent.
-
-    Args:
-        asked_for: What needs it.
-    """
-    has_operators = find_spec('mmcv') is not None and find_spec('mmcv._ext') is not None
-    if find_spec('mmdet') is None:
-        missing = 'MMDetection, which is not installed'
-    elif not has_operators:
-        missing = 'mmcv with its compiled operators, which the installed one has not'
-    else:
-        return
-    raise ImportError(f'{asked_for} needs {missing}: {how_to_install_mmdet(has_operators)}')
-
-
-DETECTION_HEADS = (
-    'ConditionalDETRHead',
-    'DABDETRHead',
-    'DETRHead',
-    'DINOHead',
-    'DeformableDETRHead',
-    'FoveaHead',
-    'PAAHead',
-    'RepPointsHead',
-)
 
 # MMEngine has no registry for losses, and a parent takes one child per scope: losses and heads share one object.
 LOSSES = MODELS = Registry(

@@ -7,9 +7,9 @@ import pytest
 from mmengine.registry import MODELS as MMENGINE_MODELS
 from mmengine.registry import DefaultScope
 
-from mmml_losses.hosts.versions import how_to_install_mmdet
+from mmml_losses.hosts.mmdet import DETECTION_HEADS, how_to_install_mmdet
 from mmml_losses.losses import SPALoss
-from mmml_losses.registry import DATASETS, DETECTION_HEADS, HOOKS, LOSSES, METRICS, MODELS
+from mmml_losses.registry import DATASETS, HOOKS, LOSSES, METRICS, MODELS
 
 
 def run_python(code: str) -> str:

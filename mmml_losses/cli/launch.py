@@ -17,9 +17,10 @@ from ..datasets import AnnotationError, MissingDataError
 from ..engine.config_data import DATALOADERS
 from ..engine.running import add_hook, dataloader_with_defaults
 from ..evaluation import RetrievalInterrupted
+from ..hosts.checkpoints import CheckpointError
 from ..hosts.loss_places import is_detector
-from ..hosts.versions import CheckpointError
-from ..registry import UnknownNameError, require_mmdet
+from ..hosts.mmdet import require_mmdet
+from ..registry import UnknownNameError
 from ..utils.errors import UsageError
 from .losses import check_loss, find_loss, swap_loss
 

@@ -9,8 +9,7 @@ from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
-from ..hosts.kinds import type_name
-from ..hosts.loss_places import LOSS_PATHS, find_loss
+from ..hosts.loss_places import LOSS_PATHS, find_loss, type_name
 from ..losses import MultiLabelLoss, SumLoss
 from ..losses.links import Link, PlattLink, ScaledLink, TemperatureLink, VectorLink
 from ..registry import LOSSES, SCOPE

@@ -9,8 +9,8 @@ import torch
 from mmengine.config import Config
 from mmengine.runner import Runner, find_latest_checkpoint
 
+from ..hosts.checkpoints import check_checkpoint
 from ..hosts.loss_places import warn_of_other_loss
-from ..hosts.versions import check_checkpoint
 from ..utils.errors import UsageError
 from . import running
 

@@ -14,7 +14,7 @@ from mmengine.runner import Runner
 
 from ..evaluation.metrics.base import finite_or_none
 from ..evaluation.metrics.evaluator import MultiLabelEvaluator, details_of
-from ..hosts.kinds import type_name
+from ..hosts.loss_places import type_name
 from ..registry import SCOPE
 from ..utils.files import replacing
 

@@ -13,6 +13,12 @@ from mmengine.logging import print_log
 LOSS_PATHS = (('head', 'loss'), ('bbox_head', 'loss_cls'), ('roi_head', 'bbox_head', 'loss_cls'))
 
 
+def type_name(settings: dict) -> str:
+    """The type that a config asks for, with the names of its modules where the config has the class itself."""
+    kind = settings.get('type')
+    return f'{kind.__module__}.{kind.__qualname__}' if isinstance(kind, type) else str(kind)
+
+
 def find_loss(model: object) -> tuple[tuple[str, ...], list[dict]]:
     """Find the classification loss in the config of a model, also inside test-time augmentation.
 

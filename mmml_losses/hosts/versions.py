@@ -6,21 +6,13 @@ Nothing here acts where nothing is broken: each repair first looks whether its c
 from __future__ import annotations
 
 import inspect
-import pickle
 import re
 import warnings
-from collections.abc import Callable
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import torch
-from mmengine.logging import HistoryBuffer
-from mmengine.utils import digit_version
-
-PLAIN_DTYPES = ('f2', 'f4', 'f8', 'i4', 'i8', 'b1')
-ANNEALING_FUNCTIONS = ('_annealing_cos', '_annealing_linear')
 
 _kept_alive: list[object] = []  # an operator schema lives as long as the library object that defined it
 
@@ -28,7 +20,6 @@ _kept_alive: list[object] = []  # an operator schema lives as long as the librar
 def apply() -> None:
     """Repair what is broken in the installed stack. Calling it again changes nothing."""
     define_torchvision_schemas()
-    allow_mmengine_checkpoints()
     warn_of_two_mmcvs()
 
 
@@ -56,120 +47,6 @@ def _torchvision_wants_cuda() -> bool:
     return re.search(r'^__version__ = .*\+cu\d', version_file.read_text(), flags=re.MULTILINE) is not None
 
 
-def allow_mmengine_checkpoints() -> None:
-    """Let torch >= 2.6 read MMEngine's checkpoints without loosening its protection.
-
-    Since 2.6 ``torch.load`` unpickles only what is on a list. MMEngine stores its log as ``HistoryBuffer`` objects full
-    of numpy arrays, and with a one-cycle schedule the function that this anneals by. Exactly those classes go on the
-    list. Three names of the pickle stand for less than they say: ``getattr``, with which a buffer finds its own
-    statistics and a schedule its function, for :func:`_known_method`, because the real one would reach any attribute
-    of any listed class; the class of the schedule for :class:`_OneCycleFunctions`; and ``numpy.dtype`` for
-    :func:`_plain_dtype`.
-    """
-    if not torch_protects():
-        return
-    multiarray = (np._core if hasattr(np, '_core') else np.core).multiarray
-    torch.serialization.add_safe_globals(
-        [
-            HistoryBuffer,
-            (_known_method, 'builtins.getattr'),
-            (_OneCycleFunctions, 'mmengine.optim.scheduler.param_scheduler.OneCycleParamScheduler'),
-            np.ndarray,
-            (_plain_dtype, 'numpy.dtype'),
-            *(type(np.dtype(code)) for code in PLAIN_DTYPES),
-            # numpy 2 moved its internals: a checkpoint carries the name of the numpy that wrote it.
-            *(
-                (getattr(multiarray, name), f'numpy.{core}.multiarray.{name}')
-                for name in ('_reconstruct', 'scalar')
-                for core in ('core', '_core')
-            ),
-        ]
-    )
-
-
-def torch_protects() -> bool:
-    """Whether ``torch.load`` refuses foreign classes by default, and takes names for what it allows."""
-    return digit_version(torch.__version__) >= digit_version('2.6.0')
-
-
-def _plain_dtype(code: str, align: bool = False, copy: bool = False) -> np.dtype:
-    """A numeric dtype as numpy's own singleton, which ignores the state that a pickle would set.
-
-    The real ``numpy.dtype`` would make a copy, and a state of the right shape turns the copy into a dtype of objects:
-    arrays of it would take bytes of the file for addresses.
-    """
-    if code not in PLAIN_DTYPES:
-        raise pickle.UnpicklingError(f'a checkpoint may not hold numpy data of type {code!r}')
-    return np.dtype(code)
-
-
-class _LazyFunctions(type):
-    def __getattr__(cls, name: str) -> Callable:
-        if name not in ANNEALING_FUNCTIONS:
-            raise AttributeError(name)
-        # Here, because a plain import of this package should not load all optimisers.
-        from mmengine.optim.scheduler.param_scheduler import OneCycleParamScheduler
-
-        return getattr(OneCycleParamScheduler, name)
-
-
-class _OneCycleFunctions(metaclass=_LazyFunctions):
-    """Stands for MMEngine's one-cycle schedule in a checkpoint: only the ways in which it anneals can be reached.
-
-    They are attributes, because onedl-mmengine lists the real ``getattr`` while it loads, and then it is chance which
-    of the two torch takes.
-    """
-
-
-def _known_method(owner: object, name: str) -> Callable:
-    if owner is HistoryBuffer and name in ('min', 'max', 'mean', 'current'):
-        return getattr(HistoryBuffer, name)
-    if owner is _OneCycleFunctions and name in ANNEALING_FUNCTIONS:
-        return getattr(_OneCycleFunctions, name)
-    raise pickle.UnpicklingError(f'a checkpoint may not read the attribute {name!r} of {owner!r}')
-
-
-class CheckpointError(Exception):
-    """A checkpoint cannot be read, or reading it would not be safe."""
-
-
-def check_checkpoint(path: str | Path, *, resume: bool = False) -> dict:
-    """Refuse a checkpoint that holds anything but weights and MMEngine's own log.
-
-    For the tools: MMEngine's loader takes the protection of the installed version, and some fall back to unpickling
-    everything. A local file that passes here is harmless to all of them.
-
-    Args:
-        path: A local file.
-        resume: Whether a training goes on from it. MMEngine then runs the text of ``meta['config']`` as Python; its own
-            checkpoints keep their config under another name, which is not run.
-
-    Returns:
-        The content, as far as it is known to be harmless.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise CheckpointError(f'checkpoint {path} does not exist')
-    if not torch_protects():
-        warnings.warn(f'torch {torch.__version__} runs any code in {path}: open only files you trust', stacklevel=2)
-        return {}
-    # Again: onedl-mmengine takes what it has allowed for one load off the list afterwards, ours included.
-    allow_mmengine_checkpoints()
-    try:
-        checkpoint = torch.load(path, map_location='cpu', weights_only=True)
-    except pickle.UnpicklingError as error:
-        # Only the cause: torch's own text goes on to recommend switching the protection off.
-        reason = str(error.__context__ or error).partition('. ')[0]
-        raise CheckpointError(f'checkpoint {path} is refused, loading it could run code: {reason}') from None
-    except Exception as error:
-        raise CheckpointError(f'checkpoint {path} cannot be read, it may be cut off: {error}') from error
-    if not isinstance(checkpoint, dict):
-        raise CheckpointError(f'checkpoint {path} must hold a dict, got {type(checkpoint).__name__}')
-    if resume and 'config' in checkpoint.get('meta', {}):
-        raise CheckpointError(f"checkpoint {path} is refused, resuming it would run the text of its meta['config']")
-    return checkpoint
-
-
 def compile_settings() -> dict[str, bool]:
     """How a loss asks :func:`torch.compile` for code of its own.
 
@@ -182,7 +59,7 @@ def compile_settings() -> dict[str, bool]:
 
 def warn_of_two_mmcvs() -> None:
     """mmcv and mmcv-lite install the same import package, and the later one overwrites half of the earlier."""
-    installed = {name for name in ('mmcv', 'mmcv-lite') if _is_installed(name)}
+    installed = {name for name in ('mmcv', 'mmcv-lite') if is_installed(name)}
     if len(installed) == 2:
         warnings.warn(
             'mmcv and mmcv-lite are both installed and overwrite each other: '
@@ -191,26 +68,7 @@ def warn_of_two_mmcvs() -> None:
         )
 
 
-def how_to_install_mmdet(has_operators: bool) -> str:
-    """The commands that add MMDetection to what is installed, that of the forks to the forks.
-
-    Args:
-        has_operators: Whether the installed mmcv has its compiled operators.
-    """
-    if not _is_installed('onedl-mmengine'):
-        return (
-            "pip uninstall mmcv-lite, then pip install --no-build-isolation 'mmcv>=2.1.0,<2.2.0' 'mmdet>=3.3.0,<4.0.0'"
-        )
-    if has_operators:
-        return 'pip install onedl-mmdetection'
-    # Without operators their mmcv has the same name, and pip would keep it.
-    return (
-        'pip install --no-build-isolation --no-cache-dir --no-deps --force-reinstall --no-binary onedl-mmcv '
-        'onedl-mmcv, then pip install onedl-mmdetection'
-    )
-
-
-def _is_installed(distribution: str) -> bool:
+def is_installed(distribution: str) -> bool:
     try:
         metadata.version(distribution)
     except metadata.PackageNotFoundError:

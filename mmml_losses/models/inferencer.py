@@ -10,8 +10,8 @@ from mmengine.registry import DefaultScope
 from mmpretrain.apis import ImageClassificationInferencer
 from mmpretrain.structures import DataSample
 
+from ..hosts.checkpoints import check_checkpoint
 from ..hosts.loss_places import warn_of_other_loss
-from ..hosts.versions import check_checkpoint
 
 IMAGE_SUFFIXES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
 

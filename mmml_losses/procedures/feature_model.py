@@ -13,7 +13,7 @@ from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
 
 from ..engine.resuming import safe_checkpoint
-from ..hosts.versions import CheckpointError
+from ..hosts.checkpoints import CheckpointError
 from ..utils.errors import UsageError
 
 # Where files of other projects keep the weights; MMEngine's have them under the first name.

@@ -23,8 +23,8 @@ from mmml_losses.engine.hooks.detector_check import DetectorCheckHook
 from mmml_losses.engine.model_loss import replace_loss
 from mmml_losses.engine.resuming import safe_checkpoint
 from mmml_losses.engine.running import add_hook, dataloader_with_defaults
+from mmml_losses.hosts.checkpoints import CheckpointError
 from mmml_losses.hosts.loss_places import is_detector
-from mmml_losses.hosts.versions import CheckpointError
 from mmml_losses.losses import HillLoss
 from mmml_losses.models.word_vectors import load_word_vectors
 from mmml_losses.utils.errors import UsageError

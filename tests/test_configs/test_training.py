@@ -8,7 +8,7 @@ import torch
 from mmengine.config import Config
 from mmengine.runner import Runner
 
-from mmml_losses.hosts.versions import check_checkpoint
+from mmml_losses.hosts.checkpoints import check_checkpoint
 
 from .conftest import CONFIGS, DATALOADERS, FOLDER
 

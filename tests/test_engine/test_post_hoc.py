@@ -14,7 +14,7 @@ from mmengine.runner import Runner
 
 from mmml_losses.engine.hooks.post_hoc import PostHocCalibrationHook, averaged_weights, predict
 from mmml_losses.evaluation import log_odds_of
-from mmml_losses.hosts.versions import check_checkpoint
+from mmml_losses.hosts.checkpoints import check_checkpoint
 from mmml_losses.losses.links import PhiLink, TemperatureLink
 from mmml_losses.procedures import pseudo_label as pseudo_labels
 from mmml_losses.utils.errors import UsageError

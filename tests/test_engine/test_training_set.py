@@ -14,7 +14,7 @@ from torch import nn
 
 from mmml_losses.engine.hooks import training_set
 from mmml_losses.engine.hooks.training_set import TrainingSetHook, read_training_set
-from mmml_losses.hosts.versions import check_checkpoint
+from mmml_losses.hosts.checkpoints import check_checkpoint
 from mmml_losses.losses.large_loss import LargeLossCorrection
 from mmml_losses.losses.pointwise import BCELoss
 from mmml_losses.losses.reweighted import CBFocalLoss, DBFocalLoss

@@ -1,36 +1,12 @@
-"""Repairs of the installed stack: they repair, and they loosen nothing."""
+"""Repairs of the installed stack, which leave alone what fits."""
 
-import pickle
-import re
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import torch
-from mmengine.logging import HistoryBuffer, MessageHub
-from mmengine.optim import OneCycleLR
-from mmengine.optim.scheduler.param_scheduler import OneCycleParamScheduler
 
-from mmml_losses.hosts import versions as compat
-
-needs_protection = pytest.mark.skipif(
-    tuple(map(int, torch.__version__.split('.')[:2])) < (2, 6), reason='torch < 2.6 loads everything by default'
-)
-
-
-class Runs:
-    """An object whose loading calls a function of the attacker's choice."""
-
-    def __init__(self, function, *arguments):
-        self.call = function, arguments
-
-    def __reduce__(self):
-        return self.call
-
-
-def harmless(text):
-    raise AssertionError(f'code from a checkpoint ran: {text}')
+from mmml_losses.hosts import versions
 
 
 def test_mmpretrain_imports_in_a_fresh_interpreter():
@@ -40,135 +16,19 @@ def test_mmpretrain_imports_in_a_fresh_interpreter():
     assert done.returncode == 0, done.stderr
 
 
-@needs_protection
-def test_mmengine_log_loads_under_protection(tmp_path):
-    hub = MessageHub('test_compat')
-    hub.update_scalar('train/loss', 0.5)
-    hub.update_scalar('train/loss', np.float64(0.25), count=3)
-    hub.update_scalar('lr', torch.tensor(0.1))
-    hub.update_info('epoch', 3)
-    torch.save(dict(message_hub=hub.state_dict(), state_dict=dict(weight=torch.ones(2))), tmp_path / 'log.pth')
-    compat.apply()  # onedl-mmengine takes it off the list with every checkpoint that it loads
-    loaded = torch.load(tmp_path / 'log.pth', weights_only=True)
-    buffer = loaded['message_hub']['log_scalars']['train/loss']
-    assert buffer.mean() == hub.get_scalar('train/loss').mean()
-    assert buffer.statistics('max') == 0.5
-    compat.check_checkpoint(tmp_path / 'log.pth')
-
-
-@needs_protection
-@pytest.mark.parametrize('strategy', ['cos', 'linear'])
-def test_one_cycle_schedules_load_under_protection(tmp_path, strategy):
-    def schedule():
-        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1, momentum=0.9)
-        return OneCycleLR(optimizer, eta_max=0.1, total_steps=10, anneal_strategy=strategy)
-
-    saved, loaded = schedule(), schedule()
-    for _ in range(4):
-        saved.optimizer.step()
-        saved.step()
-    torch.save(dict(state_dict={}, param_schedulers=[saved.state_dict()]), tmp_path / 'schedule.pth')
-    compat.apply()
-    loaded.load_state_dict(compat.check_checkpoint(tmp_path / 'schedule.pth')['param_schedulers'][0])
-    for each in (saved, loaded):
-        each.optimizer.step()
-        each.step()
-    assert loaded.get_last_value() == saved.get_last_value()
-    assert loaded.anneal_func is saved.anneal_func
-
-
-def test_one_cycle_schedules_load_whichever_getattr_torch_takes():
-    """Where onedl-mmengine lists the real one beside ours, torch takes one of them."""
-    stand_in = compat._OneCycleFunctions
-    for name in ('_annealing_cos', '_annealing_linear'):
-        assert getattr(stand_in, name) is getattr(OneCycleParamScheduler, name)
-        assert compat._known_method(stand_in, name) is getattr(OneCycleParamScheduler, name)
-    assert not hasattr(stand_in, 'build_iter_from_epoch')
-
-
-@needs_protection
-@pytest.mark.parametrize(
-    ('content', 'reason'),
-    [
-        (Runs(harmless, 'hello'), 'harmless'),
-        (Runs(getattr, HistoryBuffer, '__init__'), "may not read the attribute '__init__'"),
-        (Runs(getattr, torch.Tensor, 'mean'), "may not read the attribute 'mean'"),
-        (Runs(getattr, OneCycleParamScheduler, 'build_iter_from_epoch'), 'may not read the attribute'),
-        (Runs(eval, '1 + 1'), 'eval'),
-    ],
-)
-def test_a_foreign_class_is_still_refused(tmp_path, content, reason):
-    torch.save(dict(state_dict={}, meta=content), tmp_path / 'foreign.pth')
-    with pytest.raises(pickle.UnpicklingError):
-        torch.load(tmp_path / 'foreign.pth')
-    with pytest.raises(compat.CheckpointError, match=f'foreign.pth is refused, loading it could run code: .*{reason}'):
-        compat.check_checkpoint(tmp_path / 'foreign.pth')
-
-
-def test_a_missing_checkpoint_is_named(tmp_path):
-    with pytest.raises(compat.CheckpointError, match=r'nothing\.pth does not exist'):
-        compat.check_checkpoint(tmp_path / 'nothing.pth')
-
-
-@needs_protection
-@pytest.mark.parametrize('content', [b'', b'some text', b'PK\x03\x04 cut off'])
-def test_an_unreadable_checkpoint_is_named(tmp_path, content):
-    (tmp_path / 'broken.pth').write_bytes(content)
-    with pytest.raises(compat.CheckpointError, match=r'broken\.pth (cannot be read|is refused)'):
-        compat.check_checkpoint(tmp_path / 'broken.pth')
-
-
-def test_dtypes_ignore_the_state_of_a_pickle():
-    for code in compat.PLAIN_DTYPES:
-        dtype = compat._plain_dtype(code, False, True)
-        dtype.__setstate__((3, '|', (np.dtype('O'), (1,)), None, None, 8, 8, 27))
-        assert dtype == np.dtype(code)
-        assert dtype.subdtype is None
-    with pytest.raises(pickle.UnpicklingError, match="numpy data of type 'O'"):
-        compat._plain_dtype('O')
-
-
-@needs_protection
-def test_a_file_that_holds_no_checkpoint_is_named(tmp_path):
-    torch.save([torch.zeros(1)], tmp_path / 'list.pth')
-    with pytest.raises(compat.CheckpointError, match=r'list\.pth must hold a dict, got list'):
-        compat.check_checkpoint(tmp_path / 'list.pth')
-
-
-@needs_protection
-def test_resuming_refuses_a_config_that_mmengine_would_run(tmp_path):
-    torch.save(dict(state_dict={}, meta=dict(config='print("ran")')), tmp_path / 'text.pth')
-    compat.check_checkpoint(tmp_path / 'text.pth')
-    with pytest.raises(compat.CheckpointError, match=r"would run the text of its meta\['config'\]"):
-        compat.check_checkpoint(tmp_path / 'text.pth', resume=True)
-
-
 def test_applying_again_changes_nothing():
-    before = len(torch.serialization.get_safe_globals()), len(compat._kept_alive)
-    compat.apply()
-    assert (len(torch.serialization.get_safe_globals()), len(compat._kept_alive)) == before
+    before = len(versions._kept_alive)
+    versions.apply()
+    assert len(versions._kept_alive) == before
 
 
 def test_torchvision_is_left_alone_where_it_fits_torch(monkeypatch):
-    monkeypatch.setattr(compat, '_torchvision_wants_cuda', lambda: pytest.fail('looked without need'))
+    monkeypatch.setattr(versions, '_torchvision_wants_cuda', lambda: pytest.fail('looked without need'))
     monkeypatch.setattr(torch.version, 'cuda', '13.0')
-    compat.define_torchvision_schemas()
+    versions.define_torchvision_schemas()
 
 
 def test_two_mmcvs_are_noticed(monkeypatch):
-    monkeypatch.setattr(compat, '_is_installed', lambda name: True)
+    monkeypatch.setattr(versions, 'is_installed', lambda name: True)
     with pytest.warns(UserWarning, match='mmcv and mmcv-lite are both installed'):
-        compat.warn_of_two_mmcvs()
-
-
-@pytest.mark.parametrize(
-    ('installed', 'has_operators', 'expected'),
-    [
-        ('mmengine', True, "^pip uninstall mmcv-lite, then pip install .*'mmcv>=2.1.0,<2.2.0' 'mmdet>=3.3.0,<4.0.0'$"),
-        ('onedl-mmengine', True, '^pip install onedl-mmdetection$'),
-        ('onedl-mmengine', False, '^pip install .* --no-binary onedl-mmcv onedl-mmcv, then pip install onedl-mmdetect'),
-    ],
-)
-def test_mmdetection_is_installed_from_the_packages_that_are_there(installed, has_operators, expected, monkeypatch):
-    monkeypatch.setattr(compat, '_is_installed', lambda name: name == installed)
-    assert re.search(expected, compat.how_to_install_mmdet(has_operators))
+        versions.warn_of_two_mmcvs()

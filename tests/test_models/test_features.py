@@ -10,7 +10,7 @@ from mmengine.runner import Runner
 from mmpretrain.registry import MODELS
 
 from mmml_losses.datasets import AnnotationError
-from mmml_losses.hosts.versions import check_checkpoint
+from mmml_losses.hosts.checkpoints import check_checkpoint
 from mmml_losses.models import FeatureBackbone, FeaturePreprocessor
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs'

@@ -9,7 +9,7 @@ from mmengine.runner import save_checkpoint
 from mmpretrain.registry import MODELS
 from PIL import Image
 
-from mmml_losses.hosts.versions import CheckpointError
+from mmml_losses.hosts.checkpoints import CheckpointError
 from mmml_losses.losses import SPALoss
 from mmml_losses.models import MultiLabelInferencer
 

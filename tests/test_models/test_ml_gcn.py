@@ -11,7 +11,7 @@ from mmengine.runner import Runner
 from mmpretrain.registry import MODELS
 from mmpretrain.structures import DataSample
 
-from mmml_losses.hosts.versions import check_checkpoint
+from mmml_losses.hosts.checkpoints import check_checkpoint
 from mmml_losses.losses import SPALoss
 from mmml_losses.models import ml_gcn
 from mmml_losses.models.ml_gcn import conditional_probabilities, label_graph

@@ -11,7 +11,7 @@ from mmengine.config import ConfigDict
 
 from mmml_losses.datasets import FeatureDataset, MissingLabels, Relabelled
 from mmml_losses.engine import running
-from mmml_losses.hosts.versions import check_checkpoint
+from mmml_losses.hosts.checkpoints import check_checkpoint
 from mmml_losses.procedures import pseudo_label as pseudo_labels
 from mmml_losses.procedures import self_train as self_training
 from mmml_losses.procedures.self_train import SelfTraining

@@ -18,7 +18,7 @@ from mmpretrain.structures import DataSample
 
 from mmml_losses.engine.model_loss import METHODS, LossPlace, find_loss_place
 from mmml_losses.hosts import loss_places as provenance
-from mmml_losses.hosts.versions import check_checkpoint
+from mmml_losses.hosts.checkpoints import check_checkpoint
 from mmml_losses.losses import AsymmetricLoss, BCELoss, SPALoss, SumLoss
 from mmml_losses.losses.links import PhiLink
 from mmml_losses.procedures.calibrate import collect_logits, fit_link

@@ -17,7 +17,7 @@ from mmengine.registry import MODELS, DefaultScope
 
 import mmml_losses.models  # noqa: F401 (registers what the configs name)
 from mmml_losses.datasets import DigitScenes, FeatureDataset, MissingLabels
-from mmml_losses.hosts.versions import CheckpointError
+from mmml_losses.hosts.checkpoints import CheckpointError
 from mmml_losses.procedures import extract_features as feature_extraction
 from mmml_losses.procedures import feature_parts
 from mmml_losses.procedures.feature_model import build_feature_model, pooled_features

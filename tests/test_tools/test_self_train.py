@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mmml_losses.hosts.versions import check_checkpoint
+from mmml_losses.hosts.checkpoints import check_checkpoint
 from tests.helpers.few_features import feature_options, write_features
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from mmml_losses.hosts.versions import check_checkpoint
+from mmml_losses.hosts.checkpoints import check_checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = 'configs/spa_lpr_digits.py'

@@ -11,7 +11,7 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
-from ...hosts.kinds import is_a
+from ...hosts.mmdet import is_a
 from ...losses import Link, MultiLabelLoss, PhiLink, SigmoidLink
 from ...losses.links import ScaledLink
 from ...registry import HOOKS

@@ -11,9 +11,9 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
-from ...hosts.kinds import is_a
+from ...hosts.mmdet import DETECTION_HEADS, is_a
 from ...losses import ExpectedPositiveRegularizer, LabelPairRegularizer, Link, MultiLabelLoss, SigmoidLink, SumLoss
-from ...registry import DETECTION_HEADS, HOOKS, SCOPE
+from ...registry import HOOKS, SCOPE
 from .ignored_boxes import check_ignored_boxes
 
 # Heads of MMDetection whose classification loss is not one of logits and labels, and what it is.

@@ -9,7 +9,7 @@ from torch import nn
 
 from ...datasets import LabelWrapper
 from ...datasets.labels.nesting import any_parts_of, outermost_views, walk
-from ...hosts.kinds import is_a
+from ...hosts.mmdet import is_a
 
 
 def check_ignored_boxes(model: nn.Module, dataset: BaseDataset) -> None:

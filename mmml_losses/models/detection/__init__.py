@@ -1,6 +1,6 @@
 """Heads of MMDetection that score through the link of their loss. Imported on demand: see ``registry.py``."""
 
-from ...registry import require_mmdet
+from ...hosts.mmdet import require_mmdet
 
 require_mmdet('mmml_losses.models.detection')
 
