@@ -6,7 +6,13 @@ The functions need torch and numpy alone; the registered metrics appear when MME
 from importlib.util import find_spec
 
 from ..utils.frequencies import group_classes, load_class_frequencies
-from .functional.bootstrap import Interval, calibration_intervals
+from .functional.average_precision import (
+    MeanAveragePrecision,
+    average_precision,
+    mean_average_precision,
+    mean_average_precision_of_groups,
+    micro_average_precision,
+)
 from .functional.calibration import (
     CalibrationErrors,
     ClassCalibrationErrors,
@@ -17,9 +23,9 @@ from .functional.calibration import (
     class_reliability_bins,
     reliability_bins,
 )
-from .functional.calibration_line import CalibrationLine, calibration_line
 from .functional.detection import Detections, MatchedDetections, Objects, match_detections, match_images
 from .functional.f1 import BestThreshold, F1Scores, best_threshold, f1_scores
+from .functional.intervals import Interval, calibration_intervals
 from .functional.label_statistics import (
     LabelStatistics,
     LabelSummary,
@@ -27,22 +33,7 @@ from .functional.label_statistics import (
     label_statistics,
     summarize_labels,
 )
-from .functional.post_hoc import log_odds_of, recalibrate
-from .functional.predictions import Predictions, load_predictions, save_predictions
-from .functional.proper_scores import (
-    brier_score,
-    class_brier_scores,
-    class_negative_log_likelihoods,
-    negative_log_likelihood,
-    negative_log_likelihood_of_log_odds,
-)
-from .functional.ranking import (
-    MeanAveragePrecision,
-    average_precision,
-    mean_average_precision,
-    mean_average_precision_of_groups,
-    micro_average_precision,
-)
+from .functional.predictions import Predictions, load_predictions, log_odds_of, recalibrate, save_predictions
 from .functional.recovery import LabelRecovery, label_recovery
 from .functional.retrieval import (
     Query,
@@ -57,6 +48,15 @@ from .functional.retrieval import (
     rank_images,
     relevant_images,
     retrieval_scores,
+)
+from .functional.scores import (
+    CalibrationLine,
+    brier_score,
+    calibration_line,
+    class_brier_scores,
+    class_negative_log_likelihoods,
+    negative_log_likelihood,
+    negative_log_likelihood_of_log_odds,
 )
 
 __all__ = [

@@ -21,7 +21,7 @@ from mmml_losses.evaluation import (
     SavePredictions,
     load_predictions,
 )
-from mmml_losses.evaluation.metrics import base, columns, gathering
+from mmml_losses.evaluation.metrics import base, gathering
 from mmml_losses.evaluation.metrics import evaluator as evaluator_module
 from mmml_losses.evaluation.metrics.evaluator import details_of
 from mmml_losses.evaluation.metrics.gathering import RowStore, gather_rows
@@ -111,9 +111,11 @@ def test_batches_are_read_and_gathered_once_whatever_the_number_of_metrics(sampl
     calls = []
     names = ['scores', 'labels', 'image_paths', 'sample_idx']
     for name in names:
-        read = columns.COLUMNS[name].read
-        spy = columns.COLUMNS[name]._replace(read=lambda batch, name=name, read=read: calls.append(name) or read(batch))
-        monkeypatch.setitem(columns.COLUMNS, name, spy)
+        read = gathering.COLUMNS[name].read
+        spy = gathering.COLUMNS[name]._replace(
+            read=lambda batch, name=name, read=read: calls.append(name) or read(batch)
+        )
+        monkeypatch.setitem(gathering.COLUMNS, name, spy)
     gather = gathering.gather_rows
     monkeypatch.setattr(gathering, 'gather_rows', lambda *args: calls.append('gather') or gather(*args))
     metrics = [Spy('a'), SpyOnPaths('b'), Spy('c')]

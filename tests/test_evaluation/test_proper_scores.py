@@ -18,12 +18,10 @@ from mmml_losses.evaluation import (
     negative_log_likelihood_of_log_odds,
     reliability_bins,
 )
-from mmml_losses.evaluation.functional.bootstrap import MEASURES
+from mmml_losses.evaluation.functional.intervals import MEASURES
 from mmml_losses.utils import arrays
 
-lines = sys.modules[
-    'mmml_losses.evaluation.functional.calibration_line'
-]  # whose name in the package is that of its function
+lines = sys.modules['mmml_losses.evaluation.functional.scores']  # whose name in the package is that of its function
 
 CASES = pytest.mark.parametrize('kind', ['random', 'tied', 'constant', 'extreme'])
 DTYPES = pytest.mark.parametrize('dtype', [np.float16, np.float32, np.float64])

@@ -129,8 +129,8 @@ def test_without_numba_large_matrices_take_the_plain_path(monkeypatch):
     monkeypatch.setattr(positive_ranks, 'LARGE', 0)
     # A name that maps to None cannot be imported.
     monkeypatch.setitem(sys.modules, 'numba', None)
-    monkeypatch.delitem(sys.modules, 'mmml_losses.evaluation.functional.compiled_ranks', raising=False)
-    monkeypatch.delattr(evaluation, 'compiled_ranks', raising=False)
+    monkeypatch.delitem(sys.modules, 'mmml_losses.evaluation.functional.kernels', raising=False)
+    monkeypatch.delattr(evaluation, 'kernels', raising=False)
     monkeypatch.setattr(positive_ranks, 'load_compiled', positive_ranks.load_compiled.__wrapped__)
     assert positive_ranks.load_compiled() is None
     scores, labels = random_case()
@@ -141,8 +141,8 @@ def test_without_numba_large_matrices_take_the_plain_path(monkeypatch):
 def test_broken_numba_costs_time_and_a_warning(monkeypatch):
     pytest.importorskip('numba')
     monkeypatch.setattr(positive_ranks, 'LARGE', 0)
-    monkeypatch.setitem(sys.modules, 'mmml_losses.evaluation.functional.compiled_ranks', None)
-    monkeypatch.delattr(evaluation, 'compiled_ranks', raising=False)
+    monkeypatch.setitem(sys.modules, 'mmml_losses.evaluation.functional.kernels', None)
+    monkeypatch.delattr(evaluation, 'kernels', raising=False)
     positive_ranks.load_compiled.cache_clear()
     scores, labels = random_case()
     with pytest.warns(UserWarning, match='numba is installed and cannot be imported, so ranking is slower'):

@@ -14,7 +14,7 @@ from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 from torch import nn
 
 from ...evaluation import MultiLabelEvaluator, PredictionMetric, Predictions, log_odds_of
-from ...evaluation.metrics.columns import PredictionCollector
+from ...evaluation.metrics.gathering import PredictionCollector
 from ...losses.links import Link, ScaledLink, VectorLink
 from ...registry import HOOKS, SCOPE
 from ...utils.errors import UsageError

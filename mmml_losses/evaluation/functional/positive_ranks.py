@@ -7,8 +7,11 @@ even sorted: the compiled kernel sorts the positives alone and counts the other 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Literal, NamedTuple
 
@@ -16,7 +19,6 @@ import numpy as np
 import torch
 
 from ...utils.arrays import column_blocks, row_blocks
-from .numba_modules import import_compiled
 
 By = Literal['class', 'sample']
 
@@ -104,7 +106,7 @@ def pooled_positive_ranks(scores: np.ndarray, labels: np.ndarray) -> PositiveRan
 @cache
 def load_compiled() -> ModuleType | None:
     """The compiled kernel, if Numba is installed; a broken one is warned of once."""
-    return import_compiled(f'{__package__}.compiled_ranks', 'ranking')
+    return import_compiled(f'{__package__}.kernels', 'ranking')
 
 
 def _is_large(scores: np.ndarray) -> bool:
@@ -184,3 +186,30 @@ def _row_major(matrix: np.ndarray, dtype: type) -> np.ndarray:
     for start in range(0, matrix.shape[1], TILE):
         copy[:, start : start + TILE] = matrix[:, start : start + TILE]
     return copy
+
+
+def has_numba() -> bool:
+    """Whether Numba is installed, in order or not."""
+    return find_spec('numba') is not None
+
+
+def import_compiled(name: str, what: str, *, required: bool = False) -> ModuleType | None:
+    """Import a module of compiled kernels.
+
+    Args:
+        name: Full name of the module.
+        what: What is slower without it, for the warning.
+        required: Whether to raise the error of a broken Numba in place of the warning.
+
+    Returns:
+        The module; None if Numba is not installed, and, with a warning, if it is and cannot be imported.
+    """
+    if not has_numba():
+        return None
+    try:
+        return import_module(name)
+    except (ImportError, OSError) as error:  # a numpy newer than Numba knows; a library of LLVM that does not load
+        if required:
+            raise
+        warnings.warn(f'numba is installed and cannot be imported, so {what} is slower: {error}', stacklevel=3)
+        return None

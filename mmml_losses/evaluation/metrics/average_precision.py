@@ -12,15 +12,17 @@ from mmml_losses.registry import METRICS
 
 from ...utils.arrays import Empty
 from ...utils.frequencies import checked_frequencies, checked_groups, group_classes, load_class_frequencies
-from ..functional.conventions import CONVENTIONS, ORDERED, Convention
-from ..functional.predictions import Predictions
-from ..functional.ranking import (
+from ..functional.average_precision import (
+    CONVENTIONS,
+    ORDERED,
+    Convention,
     MeanAveragePrecision,
     average_precision,
     fill_empty,
     mean_average_precision_of_groups,
     micro_average_precision,
 )
+from ..functional.predictions import Predictions
 from .base import PredictionMetric, distinct_names, finite_or_none
 
 ITEMS = ('mAP@class', 'mAP@sample', 'mAP@groups', 'AP@micro', 'AP')
@@ -47,7 +49,7 @@ class MultiLabelAP(PredictionMetric):
         empty: ``'skip'`` leaves classes (samples) without a positive out of the means, ``'zero'`` counts them as 0,
             ``'error'`` refuses them. None does what the convention does.
         convention: ``'exact'``, ``'voc11'``, ``'mmpretrain'`` or ``'asl'``; see
-            :mod:`mmml_losses.evaluation.functional.conventions`.
+            :mod:`mmml_losses.evaluation.functional.average_precision`.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:

@@ -15,8 +15,7 @@ from mmengine.evaluator import BaseMetric
 from mmengine.logging import print_log
 
 from ..functional.predictions import Predictions
-from .columns import PredictionCollector
-from .gathering import broadcast_json
+from .gathering import PredictionCollector, broadcast_json
 
 
 class PredictionMetric(BaseMetric):

@@ -10,22 +10,24 @@ import numpy as np
 
 from mmml_losses.registry import METRICS
 
-from ..functional.binning import Binning, check_binning
-from ..functional.bootstrap import Interval, calibration_intervals, check_resampling
 from ..functional.calibration import (
     AceReading,
+    Binning,
     ClassReliabilityBins,
     ReliabilityBins,
     calibration_errors,
     check_ace,
+    check_binning,
     class_calibration_errors,
     class_reliability_bins,
     reliability_bins,
 )
-from ..functional.calibration_line import CalibrationLine, calibration_line
+from ..functional.intervals import Interval, calibration_intervals, check_resampling
 from ..functional.predictions import Predictions
-from ..functional.proper_scores import (
+from ..functional.scores import (
+    CalibrationLine,
     brier_score,
+    calibration_line,
     class_brier_scores,
     class_negative_log_likelihoods,
     negative_log_likelihood,

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from mmml_losses.registry import METRICS
 
-from ..functional.binning import Binning
-from ..functional.calibration import AceReading
+from ..functional.calibration import AceReading, Binning
 from ..functional.detection import (
     Detections,
     IgnoredOverlap,
@@ -25,8 +24,7 @@ from ..functional.detection import (
 from ..functional.predictions import Predictions, checked_npz_path, save_predictions
 from .base import refuse_raw_scores, warn_of_missing_samples
 from .calibration import BIN_ITEMS, CalibrationError
-from .columns import read_sample_idx
-from .gathering import RowStore, broadcast_json, gather_samples
+from .gathering import RowStore, broadcast_json, gather_samples, read_sample_idx
 
 # What becomes of a detection beside 1 (found an object), 0 (found none) and -1 (found an ignored one).
 BELOW, ABSENT = -2, -3

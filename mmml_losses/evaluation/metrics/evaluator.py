@@ -14,11 +14,9 @@ from torch import Tensor
 
 from mmml_losses.registry import EVALUATOR, MODELS
 
-from ..functional.post_hoc import recalibrate
-from ..functional.predictions import Predictions
+from ..functional.predictions import Predictions, recalibrate
 from .base import PredictionMetric, class_names_of, refuse_raw_scores, warn_of_missing_samples
-from .columns import PredictionCollector
-from .gathering import broadcast_json
+from .gathering import PredictionCollector, broadcast_json
 
 
 @EVALUATOR.register_module()

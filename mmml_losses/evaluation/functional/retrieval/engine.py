@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..numba_modules import has_numba, import_compiled
+from ..positive_ranks import has_numba, import_compiled
 from . import plain
 from .conditions import ConditionTable
 from .space import Subtree

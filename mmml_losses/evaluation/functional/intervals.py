@@ -9,10 +9,8 @@ import numpy as np
 
 from ...utils import arrays
 from ...utils.arrays import ArrayLike, as_labels_of, as_probabilities, check_whole_number
-from .binning import Binning, check_binning, pooled_limits, sums_in_bins
-from .calibration import AceReading, check_ace, errors_of
-from .calibration_line import fit_line, line_sums
-from .proper_scores import clip_of, clipped_log_loss, sample_sums, squared_error
+from .calibration import AceReading, Binning, check_ace, check_binning, errors_of, pooled_limits, sums_in_bins
+from .scores import clip_of, clipped_log_loss, fit_line, line_sums, sample_sums, squared_error
 
 BIN_MEASURES = ('ace', 'mce', 'ece')
 LINE_MEASURES = ('slope', 'intercept')
