@@ -1,0 +1,220 @@
+"""Tests of the rooms of the package: which of them may import which, and what from other projects."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import mmml_losses
+
+PACKAGE = Path(mmml_losses.__file__).parent
+
+# The rooms of ours that each room may import, from the bottom up. A room includes the rooms inside it. A module that is
+# in no room (version.py) imports nothing of ours.
+BELOW_MODELS = ('utils', 'hosts', 'registry', 'functional', 'losses')
+BELOW_ENGINE = (*BELOW_MODELS, 'models', 'evaluation', 'datasets', 'visualization')
+ROOMS = {
+    'utils': (),
+    'functional': ('utils',),
+    'hosts': ('utils',),
+    'registry': ('utils', 'hosts'),
+    'losses': ('utils', 'hosts', 'registry', 'functional'),
+    'models': BELOW_MODELS,
+    'evaluation.functional': ('utils',),
+    'evaluation': ('utils', 'registry'),
+    'datasets': ('utils', 'registry'),
+    'visualization': ('utils', 'registry', 'functional', 'losses', 'evaluation'),
+    'engine': BELOW_ENGINE,
+    'procedures': (*BELOW_ENGINE, 'engine'),
+    'cli': (*BELOW_ENGINE, 'engine', 'procedures'),
+    '': ('version', 'hosts', 'registry'),  # mmml_losses/__init__.py
+}
+
+# Rooms that need no more than torch and numpy. They use Numba where it is installed.
+PLAIN_ROOMS = ('utils', 'functional', 'evaluation.functional')
+PLAIN_PACKAGES = {'numpy', 'torch', 'numba'}
+
+# Projects that a user may not have, and the only rooms that import them.
+HOST_ROOMS = {'mmpretrain': ('hosts', 'models'), 'mmdet': ('hosts', 'models')}
+
+# Imports of ours inside functions, each with its reason.
+LAZY = {
+    ('engine.hooks.reliability', 'visualization'): 'Matplotlib loads slowly, and only the end of a run draws.',
+}
+
+# Breaches that are to be mended: this table shrinks to nothing.
+ALLOWED = {
+    'evaluation.functional.retrieval.batches imports tqdm',
+    'engine.hooks.calibration_data imports procedures.pseudo_label',
+    'models.word_vectors imports datasets.readers.feature_file',
+}
+ABSOLUTE_FOR_NOW = ('evaluation.metrics', 'visualization')
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module: ours by its name inside the package, another project's by the project's name."""
+
+    importer: str
+    module: str
+    ours: bool = True
+    lazy: bool = False
+    absolute: bool = False
+
+
+def is_inside(module: str, room: str) -> bool:
+    return module == room or module.startswith(f'{room}.')
+
+
+def room_of(module: str) -> str:
+    """Return the innermost room that a module is in, or its own name if no room has it."""
+    return max((room for room in ROOMS if room and is_inside(module, room)), key=len, default=module)
+
+
+def read_imports(package: Path) -> list[Import]:
+    """Read the imports of all modules of a package from their source."""
+    files = {}
+    for file in package.rglob('*.py'):
+        parts = file.relative_to(package).with_suffix('').parts
+        files['.'.join(parts[:-1] if parts[-1] == '__init__' else parts)] = file
+    return [
+        found
+        for module, file in files.items()
+        for statement, lazy in walk_statements(ast.parse(file.read_text(encoding='utf-8')))
+        for found in imports_of(statement, module, file, set(files), lazy, package.name)
+    ]
+
+
+def walk_statements(node: ast.AST, lazy: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
+    """Yield the import statements below a node, and whether each runs only when a function is called."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            yield child, lazy
+        yield from walk_statements(child, lazy or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
+def imports_of(statement, module: str, file: Path, modules: set[str], lazy: bool, package: str) -> Iterator[Import]:
+    """Yield what one import statement imports; relative names are resolved as Python does."""
+    if isinstance(statement, ast.Import):
+        sources = [(alias.name, None) for alias in statement.names]
+    else:
+        source = statement.module or ''
+        if statement.level:
+            parents = f'{package}.{module}'.rstrip('.').split('.')
+            dropped = statement.level - (file.name == '__init__.py')
+            source = '.'.join([*parents[: len(parents) - dropped], *filter(None, [source])])
+        sources = [(source, alias.name) for alias in statement.names]
+    for source, name in sources:
+        if not is_inside(source, package):
+            yield Import(module, source.partition('.')[0], ours=False, lazy=lazy)
+            continue
+        target = source[len(package) + 1 :]
+        submodule = f'{target}.{name}'.lstrip('.')
+        absolute = isinstance(statement, ast.Import) or not statement.level
+        yield Import(module, submodule if submodule in modules else target, lazy=lazy, absolute=absolute)
+
+
+def room_breaches(imports: list[Import]) -> set[str]:
+    """Return the imports from rooms that are above or beside the importer's."""
+    return {
+        f'{found.importer} imports {found.module}'
+        for found in imports
+        if found.ours
+        and not is_inside(found.module, room_of(found.importer))
+        and not any(is_inside(found.module, room) for room in ROOMS.get(room_of(found.importer), ()))
+    }
+
+
+def lazy_imports(imports: list[Import]) -> set[tuple[str, str]]:
+    return {(found.importer, found.module) for found in imports if found.ours and found.lazy}
+
+
+def absolute_imports(imports: list[Import]) -> set[str]:
+    return {f'{found.importer} imports {found.module}' for found in imports if found.absolute}
+
+
+def find_cycle(imports: list[Import]) -> list[str]:
+    """Return the modules of an import cycle, imports inside functions included; empty if there is none."""
+    graph: dict[str, set[str]] = {}
+    for found in imports:
+        if found.ours and found.importer:
+            graph.setdefault(found.importer, set()).add(found.module)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def project_breaches(imports: list[Import]) -> set[str]:
+    """Return the imports of other projects in rooms that must do without them."""
+    return {
+        f'{found.importer} imports {found.module}'
+        for found in imports
+        if not found.ours and found.module not in sys.stdlib_module_names
+        if (found.module in HOST_ROOMS and room_of(found.importer) not in HOST_ROOMS[found.module])
+        or (room_of(found.importer) in PLAIN_ROOMS and found.module not in PLAIN_PACKAGES)
+    }
+
+
+@pytest.fixture(scope='module')
+def imports() -> list[Import]:
+    found = read_imports(PACKAGE)
+    assert len(found) > 500
+    return found
+
+
+def test_rooms_import_only_rooms_below_them(imports):
+    assert room_breaches(imports) - ALLOWED == set()
+
+
+def test_no_import_cycle(imports):
+    assert find_cycle(imports) == []
+
+
+def test_imports_inside_functions_are_declared(imports):
+    assert lazy_imports(imports) == LAZY.keys()
+
+
+def test_our_own_modules_are_imported_relatively(imports):
+    rest = [found for found in imports if not any(is_inside(found.importer, room) for room in ABSOLUTE_FOR_NOW)]
+    assert absolute_imports(rest) == set()
+
+
+def test_other_projects_stay_in_their_rooms(imports):
+    assert project_breaches(imports) - ALLOWED == set()
+
+
+@pytest.mark.parametrize(
+    ('module', 'source', 'rule', 'finding'),
+    [
+        ('utils/arrays.py', 'from ..losses import base', room_breaches, {'utils.arrays imports losses.base'}),
+        ('utils/arrays.py', 'import toy.losses.base', room_breaches, {'utils.arrays imports losses.base'}),
+        ('datasets/x.py', 'from ..losses.base import A', room_breaches, {'datasets.x imports losses.base'}),
+        ('losses/base.py', 'from ..utils.arrays import A', room_breaches, set()),
+        ('losses/base.py', 'from . import a', room_breaches, set()),
+        ('losses/a.py', 'from .base import A', find_cycle, []),
+        ('losses/base.py', 'def f():\n    from .a import A', find_cycle, ['losses.base', 'losses.a', 'losses.base']),
+        ('losses/base.py', 'def f():\n    from .a import A', lazy_imports, {('losses.base', 'losses.a')}),
+        ('losses/base.py', 'if f():\n    from .a import A', lazy_imports, set()),
+        ('losses/base.py', 'from toy.utils import arrays', absolute_imports, {'losses.base imports utils.arrays'}),
+        ('losses/base.py', 'from ..utils import arrays', absolute_imports, set()),
+        ('utils/arrays.py', 'import numpy.linalg, json', project_breaches, set()),
+        ('utils/arrays.py', 'from mmengine.dist import x', project_breaches, {'utils.arrays imports mmengine'}),
+        ('losses/base.py', 'def f():\n    import mmdet', project_breaches, {'losses.base imports mmdet'}),
+        ('models/heads.py', 'from mmdet.models import x', project_breaches, set()),
+    ],
+)
+def test_each_rule_finds_its_breach(tmp_path, module, source, rule, finding):
+    for name in ('utils/__init__', 'utils/arrays', 'losses/__init__', 'losses/base', 'losses/a', 'datasets/x'):
+        file = tmp_path / 'toy' / f'{name}.py'
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    (tmp_path / 'toy/models').mkdir()
+    (tmp_path / 'toy/losses/a.py').write_text('from .base import A')
+    (tmp_path / 'toy' / module).write_text(source)
+    assert rule(read_imports(tmp_path / 'toy')) == finding
