@@ -81,12 +81,9 @@ LOSSES = MODELS = Registry(
     locations=['mmml_losses.losses', 'mmml_losses.models'],
     on_demand=dict.fromkeys(DETECTION_HEADS, 'mmml_losses.models.detection'),
 )
-# Our data may have unknown labels and several views. What keeps MMPretrain from taking them for something else stands
-# beside the models, and must be there even if no model or loss is ours.
-DATA = ['mmml_losses.datasets', 'mmml_losses.models']
-DATASETS = Registry('dataset', mmengine_registry.DATASETS, locations=DATA)
+DATASETS = Registry('dataset', mmengine_registry.DATASETS, locations=['mmml_losses.datasets'])
 DATA_SAMPLERS = Registry('data sampler', mmengine_registry.DATA_SAMPLERS, locations=['mmml_losses.datasets'])
-TRANSFORMS = Registry('transform', mmengine_registry.TRANSFORMS, locations=DATA)
+TRANSFORMS = Registry('transform', mmengine_registry.TRANSFORMS, locations=['mmml_losses.datasets'])
 METRICS = Registry('metric', mmengine_registry.METRICS, locations=['mmml_losses.evaluation'])
 EVALUATOR = Registry('evaluator', mmengine_registry.EVALUATOR, locations=['mmml_losses.evaluation'])
 HOOKS = Registry('hook', mmengine_registry.HOOKS, locations=['mmml_losses.engine'])

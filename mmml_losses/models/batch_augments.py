@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from functools import wraps
-
 import numpy as np
 import torch
-from mmpretrain.models.utils.batch_augments import RandomBatchAugment
 from mmpretrain.registry import BATCH_AUGMENTS as MMPRETRAIN_BATCH_AUGMENTS
 from torch import Tensor
 from torch.nn.functional import interpolate
@@ -40,6 +37,8 @@ class UnionAugment:
 
     num_sources: int
     """How many images make one."""
+    unites_labels = True
+    """Tells the patch of MMPretrain's batch augmentations that unknown labels are not blended."""
 
     def join(self, images: Tensor, orders: list[Tensor]) -> Tensor:
         """The new images, (N, C, H, W).
@@ -125,24 +124,3 @@ class UnionMosaic(UnionAugment):
             size = (rows.stop - rows.start, columns.stop - columns.start)
             mosaic[..., rows, columns] = interpolate(images, size, mode='bilinear', antialias=True)[order]
         return mosaic
-
-
-def _refuse_to_blend_unknown_labels(call):
-    """Make MMPretrain's choice among batch augmentations refuse unknown labels, unless all of them unite labels."""
-
-    @wraps(call)
-    def checked(self, batch_input: Tensor, batch_score: Tensor) -> tuple[Tensor, Tensor]:
-        blending = [type(each).__name__ for each in self.augments if each and not isinstance(each, UnionAugment)]
-        if blending and (batch_score < 0).any():
-            raise ValueError(
-                f'batch_augments must be mmml_losses.UnionMixup or mmml_losses.UnionMosaic for unknown labels (-1), '
-                f'got {", ".join(blending)}, which would blend -1 with other labels'
-            )
-        return call(self, batch_input, batch_score)
-
-    return checked
-
-
-# MMPretrain's Mixup, CutMix and ResizeMix (1.0 to 1.3) take means of labels. That of 1 and -1 is a number like others,
-# such as 0.4 or 0, which no loss can tell from a label; with labels that are all known they do what they always did.
-RandomBatchAugment.__call__ = _refuse_to_blend_unknown_labels(RandomBatchAugment.__call__)

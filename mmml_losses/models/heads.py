@@ -1,9 +1,6 @@
-"""The multi-label head for MMPretrain, and the link for MMPretrain's own heads."""
+"""The multi-label head for MMPretrain."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from functools import wraps
 
 import torch
 from mmpretrain.models.heads import MultiLabelClsHead
@@ -11,6 +8,7 @@ from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from mmpretrain.structures import DataSample
 from torch import Tensor, nn
 
+from ..hosts.mmpretrain import reject_unknown_labels
 from ..losses import MultiLabelLoss, SumLoss
 from ..losses.core.context import runner_info
 from ..registry import MODELS
@@ -64,6 +62,15 @@ class MultiLabelHead(MultiLabelClsHead):
     def _get_loss(self, cls_score: Tensor, data_samples: list[DataSample], **kwargs) -> dict[str, Tensor]:
         return compute_loss(self.loss_module, cls_score, data_samples, **kwargs)
 
+    def _get_predictions(self, cls_score: Tensor, data_samples: list[DataSample] | None) -> list[DataSample]:
+        ours = isinstance(self.loss_module, MultiLabelLoss)
+        scores = self.loss_module.probabilities(cls_score) if ours else cls_score.sigmoid()
+        data_samples = [DataSample() for _ in scores] if data_samples is None else data_samples
+        for sample, score in zip(data_samples, scores, strict=True):
+            labels = score.topk(self.topk).indices if self.thr is None else (score >= self.thr).nonzero().flatten()
+            sample.set_pred_score(score).set_pred_label(labels)
+        return data_samples
+
 
 def compute_loss(
     loss_module: nn.Module, cls_score: Tensor, data_samples: list[DataSample], **kwargs
@@ -78,7 +85,7 @@ def compute_loss(
     """
     target = stack_targets(data_samples, cls_score.size(1))
     if not isinstance(loss_module, MultiLabelLoss):
-        _refuse_unknown_labels(loss_module, [target])
+        reject_unknown_labels(loss_module, [target])
         return {'loss': loss_module(cls_score, target, avg_factor=len(cls_score), **kwargs)}
     kwargs.update(epoch=runner_info('epoch'), sample_idx=stack_sample_indices(data_samples))
     if isinstance(loss_module, SumLoss):
@@ -108,43 +115,3 @@ def stack_sample_indices(data_samples: list[DataSample]) -> Tensor | None:
     """Positions of the samples in their dataset, or None where the pipeline does not pack them."""
     indices = [sample.get('sample_idx') for sample in data_samples]
     return None if None in indices else torch.as_tensor(indices)
-
-
-def _refuse_unknown_labels(loss: nn.Module, targets: Iterable[Tensor]) -> None:
-    if any((target < 0).any() for target in targets):
-        raise ValueError(
-            f'{type(loss).__name__} does not know unknown labels (-1): use a loss of mmml_losses, or a dataset without '
-            'them'
-        )
-
-
-def _keep_unknown_labels_away(get_loss):
-    """Make a head refuse unknown labels, unless its loss is one of ours."""
-
-    @wraps(get_loss)
-    def checked(self, cls_score, data_samples, **kwargs):
-        if not isinstance(self.loss_module, MultiLabelLoss):
-            _refuse_unknown_labels(self.loss_module, (each.gt_score for each in data_samples if 'gt_score' in each))
-        return get_loss(self, cls_score, data_samples, **kwargs)
-
-    return checked
-
-
-def _ask_the_loss(get_predictions):
-    """Make a head read its logits through the link of its loss, where that loss has one."""
-
-    @wraps(get_predictions)
-    def through_link(self, cls_score, data_samples):
-        if isinstance(self.loss_module, MultiLabelLoss):
-            # The head goes on to take the sigmoid, which turns log-odds into the probabilities of the link.
-            cls_score = self.loss_module.logit_probabilities(cls_score)
-        return get_predictions(self, cls_score, data_samples)
-
-    return through_link
-
-
-# MMPretrain's multi-label heads (1.0 to 1.3) spell the sigmoid when they predict. With a loss of ours that would be
-# silently wrong for every link but one, so they ask the loss; with any other loss they do what they always did.
-MultiLabelClsHead._get_predictions = _ask_the_loss(MultiLabelClsHead._get_predictions)
-# Their own losses take -1 for a number like any other, and fall without bound where it stands.
-MultiLabelClsHead._get_loss = _keep_unknown_labels_away(MultiLabelClsHead._get_loss)

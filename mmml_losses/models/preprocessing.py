@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import wraps
 
 from mmpretrain.models.utils.data_preprocessor import ClsDataPreprocessor
 from mmpretrain.structures import DataSample
@@ -36,6 +35,9 @@ class MultiLabelPreprocessor(ClsDataPreprocessor):
         **kwargs: ``mean``, ``std``, ``to_rgb``, ``pad_size_divisor``, ``pad_value`` and ``to_onehot`` of MMPretrain's
             ``ClsDataPreprocessor``.
     """
+
+    takes_views = True
+    """Tells the patch of MMPretrain's preprocessor that every kind of batch is handled."""
 
     def __init__(self, num_classes: int | None = None, batch_augments: dict | None = None, **kwargs):
         super().__init__(num_classes=num_classes, batch_augments=batch_augments, **kwargs)
@@ -94,35 +96,3 @@ def _forget_single_images(samples: Sequence[DataSample]) -> None:
             sample.pop(key, None)
         if 'gt_label' in sample and 'gt_score' in sample:
             sample.set_gt_label((sample.gt_score == 1).nonzero().flatten())
-
-
-def _refuse_what_goes_wrong(forward):
-    """Make MMPretrain's preprocessor refuse the batches that it would get wrong without a word."""
-
-    @wraps(forward)
-    def checked(self, data: dict, training: bool = False) -> dict:
-        samples = data.get('data_samples')
-        if samples is not None and len(samples) and not isinstance(self, MultiLabelPreprocessor):
-            problem = _find_problem(samples)
-            if problem:
-                raise ValueError(
-                    f"data_preprocessor must be of type 'mmml_losses.MultiLabelPreprocessor' for {problem}, got "
-                    f'{type(self).__name__}'
-                )
-        return forward(self, data, training)
-
-    return checked
-
-
-def _find_problem(samples: Sequence[DataSample]) -> str:
-    if 'num_views' in samples[0]:
-        return 'several views of an image'
-    # It asks the first sample alone, and then looks for scores in all, or overwrites those of the others.
-    if len({'gt_score' in sample for sample in samples}) > 1:
-        return 'batches in which only some samples have gt_score'
-    return ''
-
-
-# MMPretrain's preprocessor (1.0 to 1.3) takes views for images, whose colours it then leaves as they are or mistakes
-# for samples. Batches of any other kind do not meet the check.
-ClsDataPreprocessor.forward = _refuse_what_goes_wrong(ClsDataPreprocessor.forward)
