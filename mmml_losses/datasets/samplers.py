@@ -14,8 +14,8 @@ from torch.utils.data import Sampler
 
 from ..registry import DATA_SAMPLERS
 from ..utils.arrays import check_whole_number
-from .errors import AnnotationError
-from .labels.draws import uniform_draws
+from ..utils.errors import AnnotationError
+from .labels.random_numbers import uniform_numbers
 from .labels.reading import read_labels
 
 # An epoch is laid out in memory, some 50 bytes a sample at the peak.
@@ -131,7 +131,7 @@ class ClassAwareSampler(Sampler):
             groups: (N,) the group of each position, ascending.
             members: (N,) what tells the positions of a group apart.
         """
-        draws = uniform_draws(self.seed, f'{type(self).__name__}/{self.epoch}', names, groups, members)
+        draws = uniform_numbers(self.seed, f'{type(self).__name__}/{self.epoch}', names, groups, members)
         # One key is sorted faster than two. It has room for more groups than an epoch can have samples, and the same
         # part of each draw however many groups there are.
         return np.argsort((groups << 35) + (draws * 2**35).astype(np.int64), kind='stable')

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..datasets.readers.feature_file import FeatureFile
+from ..utils.npz import FeatureFile
 
 # What stands between the words of a name: "traffic light", "hot-dog", "person/rider", "dining_table".
 BETWEEN_WORDS = re.compile(r'[\W_]+')

@@ -21,7 +21,7 @@ from mmengine.utils import ProgressBar
 from torch import nn
 
 from ..datasets import AnnotationError, read_label_changes, read_labels
-from ..datasets.labels.leaf_labels import numbered
+from ..datasets.labels.data_infos import numbered
 from ..datasets.labels.nesting import leaf_datasets
 from ..engine.config_data import require_data
 from ..engine.running import dataloader_with_defaults

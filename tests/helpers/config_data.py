@@ -5,7 +5,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from mmml_losses.datasets.wrappers.published_splits import load_split
+from mmml_losses.datasets.wrappers.long_tailed import load_split
 from tests.test_datasets.test_imagenet import TRAIN as IMAGENET_IMAGES
 from tests.test_datasets.test_imagenet import write_images
 from tests.test_datasets.test_long_tailed import rows_with_frequencies, write_coco, write_voc

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mmml_losses.datasets import AnnotationError, CropToBox
-from mmml_losses.datasets.transforms.crop import read_box
+from mmml_losses.datasets.readers.annotation_files import read_box
 from mmml_losses.registry import TRANSFORMS
 
 HEIGHT, WIDTH = 6, 8

@@ -13,7 +13,7 @@ from mmml_losses.datasets import (
     read_label_changes,
     read_labels,
 )
-from mmml_losses.datasets.labels.leaf_labels import DatasetKindError
+from mmml_losses.datasets.labels.data_infos import DatasetKindError
 from mmml_losses.datasets.readers.reader import MultiLabelReader
 from tests.helpers.toy import CLASSES, ROWS, Chosen, Toy, array, more, with_areas
 

@@ -28,8 +28,8 @@ from mmml_losses.datasets import (
     read_labels,
 )
 from mmml_losses.datasets.readers.voc import VOC_CLASSES
+from mmml_losses.datasets.wrappers.long_tailed import load_split, published_splits
 from mmml_losses.datasets.wrappers.pareto import ParetoCurve
-from mmml_losses.datasets.wrappers.published_splits import load_split, published_splits
 from mmml_losses.utils.frequencies import group_classes, load_class_frequencies
 from tests.helpers.base_config import FOLDER
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ...utils.errors import AnnotationError, MissingDataError
 from ...utils.files import replacing
-from ..errors import AnnotationError, MissingDataError
 from .sample_labels import NEGATIVE, POSITIVE, UNKNOWN, SampleLabels, fill_rows
 
 # Stands in each file and changes when its content does.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from mmengine.dataset import BaseDataset, ClassBalancedDataset, Compose, ConcatDataset, RepeatDataset
 
-from ..errors import AnnotationError
+from ...utils.errors import AnnotationError
 
 
 class LabelView(BaseDataset):

@@ -9,8 +9,8 @@ from itertools import chain
 import numpy as np
 from mmengine.dataset import BaseDataset, ConcatDataset
 
-from ..errors import AnnotationError
-from .leaf_labels import read_leaf
+from ...utils.errors import AnnotationError
+from .data_infos import read_leaf
 from .nesting import LabelView, class_names, inner_positions, parts_of, refuse_unknown_kinds
 from .sample_labels import POSITIVE, SampleLabels
 

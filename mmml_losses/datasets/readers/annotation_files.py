@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from numbers import Real
 from operator import itemgetter
 
-from ..errors import AnnotationError
+import numpy as np
+
+from ...utils.errors import AnnotationError
 
 
 def read_json(path: str | os.PathLike, kind: type[dict] | type[list]) -> dict | list:
@@ -97,3 +102,74 @@ def refuse_repeated(values: Iterable[Hashable], path: str | os.PathLike, what: s
         if value in seen:
             raise AnnotationError(f'{path} has the {what} {value!r} more than once')
         seen.add(value)
+
+
+def read_class_list(path: str | os.PathLike, separator: str, *, header: str = '') -> dict[str, str]:
+    """The classes of a file with one a line, each with its name.
+
+    Args:
+        path: The file.
+        separator: What stands between identifier and name, such as ``','``. A line may be the identifier alone, which
+            then is the name, too.
+        header: How a first line starts that is no class.
+
+    Raises:
+        AnnotationError: A line has no identifier or an empty name, an identifier stands twice, or there is none.
+    """
+    classes = []
+    for number, line in read_lines(path):
+        identifier, separated, name = (part.strip() for part in line.partition(separator))
+        # In csv files a name that contains the separator is quoted.
+        name = name[1:-1].replace('""', '"') if len(name) > 1 and name[0] == name[-1] == '"' else name
+        if number == 1 and header and identifier == header:
+            continue
+        if not identifier or (separated and not name):
+            raise AnnotationError(f'{path}, line {number}: must be a class and its name, got {line!r}')
+        classes.append((identifier, name or identifier))
+    if not classes:
+        raise AnnotationError(f'{path} must list classes, got an empty file')
+    refuse_repeated((identifier for identifier, _ in classes), path, 'class')
+    return dict(classes)
+
+
+def distinct_names(classes: Mapping[str, str], identifiers: Iterable[str]) -> dict[str, str]:
+    """A name of its own for each class: where classes share one, the identifier is added to it.
+
+    Args:
+        classes: Names by identifier.
+        identifiers: The classes to name.
+    """
+    names = {identifier: classes[identifier] for identifier in identifiers}
+    counts = Counter(names.values())
+    return {key: name if counts[name] == 1 else f'{name} ({key})' for key, name in names.items()}
+
+
+def box_problem(box: object) -> str:
+    """What keeps something from being a box ``[x, y, width, height]`` with an area; empty if nothing does."""
+    if not _is_box(box):
+        return f'must be four numbers x, y, width and height, got {box!r}'
+    return '' if box[2] > 0 and box[3] > 0 else f'must have an area, got {list(box)}'
+
+
+def read_box(box: object, place: str, drop_degenerate: bool = False) -> list[float] | None:
+    """A box of an annotation file.
+
+    Args:
+        box: ``[x, y, width, height]``.
+        place: Where it stands, for the error message.
+        drop_degenerate: Whether to give None for a box without an area.
+
+    Raises:
+        AnnotationError: It is no box, or one without an area.
+    """
+    problem = box_problem(box)
+    if not problem:
+        return [float(number) for number in box]
+    if drop_degenerate and _is_box(box):
+        return None
+    raise AnnotationError(f'{place}: the box {problem}')
+
+
+def _is_box(box: object) -> bool:
+    numbers = isinstance(box, (list, tuple, np.ndarray)) and len(box) == 4
+    return numbers and all(isinstance(number, Real) and math.isfinite(number) for number in box)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...registry import DATASETS
-from ..errors import AnnotationError
+from ...utils.errors import AnnotationError
 from .annotation_files import refuse_repeated
 from .reader import MultiLabelReader
 

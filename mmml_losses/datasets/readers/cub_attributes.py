@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from ...registry import DATASETS
-from ..errors import AnnotationError
+from ...utils.errors import AnnotationError
 from .annotation_files import read_lines, refuse_repeated
 from .reader import MultiLabelReader
 

@@ -9,9 +9,9 @@ import numpy as np
 from mmengine.dataset import force_full_init
 
 from ...registry import DATASETS
-from ..errors import AnnotationError
+from ...utils.errors import AnnotationError
+from ...utils.npz import FeatureFile
 from .annotation_files import refuse_repeated
-from .feature_file import FeatureFile
 from .reader import NEGATIVE, POSITIVE, UNKNOWN, MultiLabelReader
 
 BLOCK = 1024

@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator
 
 from ...registry import DATASETS
-from ..errors import AnnotationError, MissingDataError
-from .annotation_files import read_lines
-from .class_lists import distinct_names, read_class_list
+from ...utils.errors import AnnotationError, MissingDataError
+from .annotation_files import distinct_names, read_class_list, read_lines
 from .reader import MultiLabelReader
 
 SPLITS = ('train', 'val')

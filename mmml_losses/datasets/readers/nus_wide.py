@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...registry import DATASETS
-from ..errors import AnnotationError, MissingDataError
-from ..labels.draws import uniform_draws
+from ...utils.errors import AnnotationError, MissingDataError
+from ..labels.random_numbers import uniform_numbers
 from .annotation_files import read_csv, read_lines, refuse_repeated
 from .reader import MultiLabelReader
 
@@ -117,7 +117,7 @@ class NUSWIDE(MultiLabelReader):
                 f'train_images must be between 1 and {len(samples) - 1}, as there are {len(samples)} images in '
                 f'{" and ".join(self.annotation_files())} to draw from, got {self.train_images}'
             )
-        draws = uniform_draws(
+        draws = uniform_numbers(
             self.seed, 'NUSWIDE', [sample['img_id'] for sample in samples], np.arange(len(samples)), 0
         )
         in_train = np.zeros(len(samples), dtype=bool)

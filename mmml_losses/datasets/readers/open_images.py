@@ -10,9 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from ...registry import DATASETS
-from ..errors import AnnotationError
-from .annotation_files import read_csv
-from .class_lists import distinct_names, read_class_list
+from ...utils.errors import AnnotationError
+from .annotation_files import distinct_names, read_class_list, read_csv
 from .reader import MultiLabelReader
 
 OTHERS = ('unknown', 'negative')

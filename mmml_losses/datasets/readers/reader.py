@@ -11,7 +11,7 @@ import numpy as np
 from mmengine.dataset import BaseDataset, force_full_init
 from mmengine.logging import print_log
 
-from ..errors import AnnotationError, MissingDataError
+from ...utils.errors import AnnotationError, MissingDataError
 from ..labels.sample_labels import NEGATIVE, POSITIVE, UNKNOWN
 
 

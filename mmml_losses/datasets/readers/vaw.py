@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from mmengine.logging import print_log
 
 from ...registry import DATASETS
-from ..errors import AnnotationError, MissingDataError
-from ..transforms.crop import read_box
-from .annotation_files import read_json
+from ...utils.errors import AnnotationError, MissingDataError
+from .annotation_files import read_box, read_json
 from .reader import MultiLabelReader
 
 INSTANCE_KEYS = ('image_id', 'instance_id', 'instance_bbox', 'positive_attributes', 'negative_attributes')

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...registry import DATASETS
-from ..errors import AnnotationError, MissingDataError
+from ...utils.errors import AnnotationError, MissingDataError
 from .annotation_files import read_csv, read_json, read_lines, refuse_repeated
 from .reader import MultiLabelReader, leaves_its_folder
 

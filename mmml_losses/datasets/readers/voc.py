@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 
 from ...registry import DATASETS
-from ..errors import AnnotationError, MissingDataError
+from ...utils.errors import AnnotationError, MissingDataError
 from .annotation_files import read_lines, refuse_repeated
 from .reader import MultiLabelReader
 

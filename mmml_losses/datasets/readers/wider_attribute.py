@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...registry import DATASETS
-from ..errors import AnnotationError
-from ..transforms.crop import read_box
-from .annotation_files import read_json, refuse_repeated
+from ...utils.errors import AnnotationError
+from .annotation_files import read_box, read_json, refuse_repeated
 from .reader import MultiLabelReader
 
 # What the official files write. Their -1 is our 0, and their 0 our -1.

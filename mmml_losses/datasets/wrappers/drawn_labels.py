@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 from mmengine.dataset import BaseDataset, ConcatDataset
 
-from ..errors import AnnotationError
+from ...utils.errors import AnnotationError
 from ..labels.nesting import count_views, inner_positions, parts_of, source_datasets
 from ..labels.reading import read_labels
 from ..labels.sample_labels import SampleLabels

@@ -11,7 +11,7 @@ from mmengine.dataset import BaseDataset, force_full_init
 from mmengine.registry import DATASETS as MMENGINE_DATASETS
 
 from ...utils.arrays import as_labels
-from ..errors import AnnotationError
+from ...utils.errors import AnnotationError
 from ..labels.data_infos import has_boxes_only, label_row, write_labels
 from ..labels.nesting import LabelView, class_names, count_views, leaf_datasets, pipeline_of, refuse_unknown_kinds
 from ..labels.reading import read_history, read_labels

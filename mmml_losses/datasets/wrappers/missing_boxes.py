@@ -9,12 +9,10 @@ import numpy as np
 from mmengine.dataset import BaseDataset, force_full_init
 
 from ...registry import DATASETS
-from ..errors import AnnotationError
-from ..labels.data_infos import as_unknown, box_area, class_areas
-from ..labels.leaf_labels import area_array
+from ...utils.errors import AnnotationError
+from ..labels.data_infos import area_array, as_unknown, box_area, class_areas
 from ..labels.sample_labels import POSITIVE, SampleLabels
-from .hiding import HIDDEN_VALUES
-from .missing_labels import MissingLabels
+from .missing_labels import HIDDEN_VALUES, MissingLabels
 
 # What becomes of a box.
 KEPT, HIDDEN, IGNORED = 0, 1, 2

@@ -10,10 +10,40 @@ import numpy as np
 from mmengine.dataset import BaseDataset
 
 from ...registry import DATASETS
-from ..labels.draws import uniform_draws
-from ..labels.sample_labels import POSITIVE, SampleLabels
-from .hiding import HIDDEN_VALUES, check_choice, check_flag, check_ratio, check_seed, positive_areas
+from ...utils.arguments import check_choice, check_flag, check_ratio, check_seed
+from ...utils.arrays import row_blocks
+from ...utils.errors import AnnotationError
+from ..labels.random_numbers import uniform_numbers
+from ..labels.sample_labels import NEGATIVE, POSITIVE, UNKNOWN, SampleLabels
 from .label_wrapper import LabelWrapper
+
+# What a hidden positive may become.
+HIDDEN_VALUES = dict(negative=NEGATIVE, unknown=UNKNOWN)
+
+
+def positive_areas(samples: SampleLabels, wrapper: LabelWrapper, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The areas of positives.
+
+    Args:
+        samples: The samples.
+        wrapper: Who asks, for the error message.
+        rows: Positions of the samples.
+        columns: Class indices.
+
+    Raises:
+        AnnotationError: One of them is not known.
+    """
+    areas = np.full(len(rows), np.nan) if samples.areas is None else samples.areas[rows, columns].astype(np.float64)
+    # Written so that NaN is wrong, too.
+    wrong = np.flatnonzero(~(areas >= 0))
+    if len(wrong):
+        row, column = rows[wrong[0]], columns[wrong[0]]
+        raise AnnotationError(
+            f'{type(wrapper).__name__} needs the area of each positive, from label_areas or boxes, to go by it, and '
+            f'{samples.classes[column]!r} of sample {row} ({samples.keys[row]!r}) has none'
+        )
+    return areas
+
 
 RULES = ('floor', 'bernoulli')
 ORDERS = ('random', 'smallest_first')
@@ -128,7 +158,7 @@ class MissingLabels(LabelWrapper):
             columns: (M,), its class index.
             areas: (M,), how large it is, where the order goes by it.
         """
-        draws = uniform_draws(self.seed, self.stream, samples.keys, rows, numbers)
+        draws = uniform_numbers(self.seed, self.stream, samples.keys, rows, numbers)
         counts = np.bincount(rows, minlength=len(samples.labels))
         if self.rule == 'floor':
             num_hidden = counts - num_left(counts, self.missing_ratio)
@@ -186,3 +216,118 @@ def _checked_rates(rates: float | Sequence[float] | Mapping[str, float]) -> floa
     if isinstance(rates, (Sequence, np.ndarray)) and not isinstance(rates, str):
         return [check_ratio(f'missing_ratio of class {index}', rate) for index, rate in enumerate(rates)]
     raise ValueError(f'missing_ratio must be a number, or a list or dict with one for each class, got {rates!r}')
+
+
+WEIGHTS = ('uniform', 'area')
+
+
+@DATASETS.register_module()
+class SinglePositive(LabelWrapper):
+    """Any multi-label dataset with at most one positive per sample.
+
+    A sample without a positive stays without, and labels that are unknown stay so.
+
+    Args:
+        dataset: The dataset or its config, see :class:`LabelWrapper`.
+        by: How the positive is drawn. ``'uniform'``: each with the same probability (Assumption 5.1 of the LASD
+            paper). ``'area'``: with a probability in proportion to the area of its largest object in the image, as
+            large objects are named first; it needs a dataset that knows areas (COCO's format, boxes). Always the
+            largest is ``MissingLabels(missing_ratio=1, order='smallest_first')``.
+        hidden: What the other positives become: ``'negative'`` (0, as it looks where nobody labelled them) or
+            ``'unknown'`` (-1).
+        seed: Determines which one is drawn, together with the names of the samples.
+        lazy_init: Whether to leave reading to :meth:`full_init`. The wrapped dataset has a ``lazy_init`` of its own.
+
+    Example:
+        >>> dataset = SinglePositive(dict(type='mmml_losses.DigitScenes', split='train'))
+        >>> info = dataset.get_data_info(6)
+        >>> info['gt_label'], np.flatnonzero(info['true_label'])
+        ([2], array([0, 1, 2, 8]))
+    """
+
+    def __init__(
+        self,
+        dataset: BaseDataset | dict,
+        by: str = 'uniform',
+        *,
+        hidden: str = 'negative',
+        seed: int = 0,
+        lazy_init: bool = False,
+    ):
+        self.by = check_choice('by', by, WEIGHTS)
+        self.hidden = check_choice('hidden', hidden, HIDDEN_VALUES)
+        self.seed = check_seed(seed)
+        self.needs_areas = by == 'area'
+        super().__init__(dataset, lazy_init=lazy_init)
+
+    def settings(self) -> dict:
+        """The arguments that determine the labels."""
+        return dict(type=type(self).__name__, by=self.by, hidden=self.hidden, seed=self.seed)
+
+    def relabel(self, samples: SampleLabels) -> np.ndarray:
+        """The labels with one positive each."""
+        rows, columns = np.nonzero(samples.labels == POSITIVE)
+        labels = np.where(samples.labels == POSITIVE, np.int8(HIDDEN_VALUES[self.hidden]), samples.labels)
+        if len(rows):
+            weights = positive_areas(samples, self, rows, columns) if self.needs_areas else np.ones(len(rows))
+            chosen = self._choose(rows, weights, samples)
+            labels[rows[chosen], columns[chosen]] = POSITIVE
+        return labels
+
+    def _choose(self, rows: np.ndarray, weights: np.ndarray, samples: SampleLabels) -> np.ndarray:
+        """Which of the positives stays, one for each sample: a point drawn on a line that they divide."""
+        firsts = np.flatnonzero(np.diff(rows, prepend=-1))
+        sizes = np.diff(firsts, append=len(rows))
+        # Samples in which nothing has an area are drawn from uniformly.
+        weights = np.where(np.repeat(np.maximum.reduceat(weights, firsts) > 0, sizes), weights, 1.0)
+        draws = uniform_numbers(
+            self.seed, self.stream, samples.keys, rows[firsts], np.zeros(len(firsts), dtype=np.int64)
+        )
+        chosen = np.empty(len(firsts), dtype=np.int64)
+        # Sample by sample of one size: a sum over all of them would lose the small areas.
+        for size in np.unique(sizes):
+            those = sizes == size
+            ends = np.cumsum(weights[firsts[those, None] + np.arange(size)], axis=1)
+            passed = ends <= draws[those, None] * ends[:, -1:]
+            # The product may round up to the whole length.
+            chosen[those] = firsts[those] + np.minimum(passed.sum(axis=1), size - 1)
+        return chosen
+
+
+@DATASETS.register_module()
+class PartialLabels(LabelWrapper):
+    """Any multi-label dataset in which labels, positives and negatives alike, are known at random only.
+
+    Each label is known with probability ``known_ratio``, independently of all others; the others become -1, which
+    losses leave out. With one seed a larger ratio shows what a smaller one does, and more.
+
+    Args:
+        dataset: The dataset or its config, see :class:`LabelWrapper`.
+        known_ratio: Share of labels that stay known, in [0, 1].
+        seed: Determines which ones, together with the names of the samples.
+        lazy_init: Whether to leave reading to :meth:`full_init`. The wrapped dataset has a ``lazy_init`` of its own.
+
+    Example:
+        >>> dataset = PartialLabels(dict(type='mmml_losses.DigitScenes', split='train'), known_ratio=0.5)
+        >>> dataset.get_data_info(3)['gt_score']
+        array([-1.,  1., -1.,  0., -1., -1., -1.,  0., -1.,  0.], dtype=float32)
+    """
+
+    def __init__(self, dataset: BaseDataset | dict, known_ratio: float, *, seed: int = 0, lazy_init: bool = False):
+        self.known_ratio = check_ratio('known_ratio', known_ratio)
+        self.seed = check_seed(seed)
+        super().__init__(dataset, lazy_init=lazy_init)
+
+    def settings(self) -> dict:
+        """The arguments that determine the labels."""
+        return dict(type=type(self).__name__, known_ratio=self.known_ratio, seed=self.seed)
+
+    def relabel(self, samples: SampleLabels) -> np.ndarray:
+        """The labels with those that are not known as -1."""
+        labels = samples.labels.copy()
+        columns = np.arange(labels.shape[1])
+        for block in row_blocks(*labels.shape):
+            keys = samples.keys[block]
+            draws = uniform_numbers(self.seed, self.stream, keys, np.arange(len(keys))[:, None], columns)
+            labels[block][draws >= self.known_ratio] = UNKNOWN
+        return labels

@@ -13,7 +13,7 @@ from mmengine.logging import print_log
 from mmengine.runner import BaseLoop, IterBasedTrainLoop, Runner
 from torch import nn
 
-from ...datasets.labels.leaf_labels import DatasetKindError
+from ...datasets.labels.data_infos import DatasetKindError
 from ...datasets.labels.reading import LabelChanges, read_label_changes
 from ...losses import MultiLabelLoss
 from ...registry import HOOKS

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import AnnotationError, MissingDataError
+from ...utils.errors import AnnotationError, MissingDataError
 from .sample_labels import NEGATIVE, POSITIVE, UNKNOWN, SampleLabels
 
 ENDINGS = ('.txt', '.txt.gz')

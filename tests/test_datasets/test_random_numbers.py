@@ -5,7 +5,7 @@ from hashlib import blake2b
 import numpy as np
 import pytest
 
-from mmml_losses.datasets.labels.draws import uniform_draws
+from mmml_losses.datasets.labels.random_numbers import uniform_numbers
 
 KEYS = [f'COCO_train2014_{number:012d}.jpg' for number in range(500)]
 ROWS, COLUMNS = (index.ravel() for index in np.indices((500, 40)))
@@ -26,33 +26,33 @@ def naive_draw(seed, stream, key, column):
 
 def test_the_numbers_are_these_forever():
     keys = ['a.jpg', 'b/c.jpg', 'ä.jpg', '']
-    assert uniform_draws(0, 'MissingLabels/0', keys, np.arange(4), np.array([0, 1, 79, 2])).tolist() == FROZEN
-    assert uniform_draws(-7, 's', ['a.jpg'], np.array([0]), np.array([3])).tolist() == FROZEN_OTHER_SEED
+    assert uniform_numbers(0, 'MissingLabels/0', keys, np.arange(4), np.array([0, 1, 79, 2])).tolist() == FROZEN
+    assert uniform_numbers(-7, 's', ['a.jpg'], np.array([0]), np.array([3])).tolist() == FROZEN_OTHER_SEED
 
 
 def test_they_are_made_of_integers():
-    found = uniform_draws(5, 'x', KEYS, ROWS[:400], COLUMNS[:400])
+    found = uniform_numbers(5, 'x', KEYS, ROWS[:400], COLUMNS[:400])
     assert found.dtype == np.float64
     pairs = zip(ROWS[:400], COLUMNS[:400], strict=True)
     assert found.tolist() == [naive_draw(5, 'x', KEYS[row], int(column)) for row, column in pairs]
 
 
 def test_a_number_does_not_depend_on_what_else_is_drawn():
-    everything = uniform_draws(3, 'x', KEYS, ROWS, COLUMNS).reshape(500, 40)
+    everything = uniform_numbers(3, 'x', KEYS, ROWS, COLUMNS).reshape(500, 40)
     some = np.random.RandomState(0).permutation(500)[:50]
-    found = uniform_draws(3, 'x', [KEYS[row] for row in some], np.arange(50)[:, None], np.array([7, 0, 39]))
+    found = uniform_numbers(3, 'x', [KEYS[row] for row in some], np.arange(50)[:, None], np.array([7, 0, 39]))
     assert np.array_equal(found, everything[some][:, [7, 0, 39]])
 
 
 @pytest.mark.parametrize('change', [dict(seed=4), dict(stream='y'), dict(keys=[f'{key}#2' for key in KEYS])])
 def test_other_seeds_streams_and_names_are_independent(change):
     arguments = dict(seed=3, stream='x', keys=KEYS, rows=ROWS, columns=COLUMNS)
-    first, second = uniform_draws(**arguments), uniform_draws(**arguments | change)
+    first, second = uniform_numbers(**arguments), uniform_numbers(**arguments | change)
     assert abs(np.corrcoef(first, second)[0, 1]) < 4 / np.sqrt(len(first))
 
 
 def test_the_numbers_are_uniform_and_classes_independent():
-    draws = uniform_draws(0, 'x', KEYS, ROWS, COLUMNS)
+    draws = uniform_numbers(0, 'x', KEYS, ROWS, COLUMNS)
     assert draws.min() >= 0
     assert draws.max() < 1
     counts = np.histogram(draws, bins=100, range=(0, 1))[0]
@@ -64,4 +64,4 @@ def test_the_numbers_are_uniform_and_classes_independent():
 
 
 def test_nothing_to_draw():
-    assert uniform_draws(0, 'x', [], np.array([], dtype=int), np.array([], dtype=int)).shape == (0,)
+    assert uniform_numbers(0, 'x', [], np.array([], dtype=int), np.array([], dtype=int)).shape == (0,)

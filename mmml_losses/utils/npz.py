@@ -14,7 +14,7 @@ from typing import IO
 
 import numpy as np
 
-from ..errors import AnnotationError, MissingDataError
+from .errors import AnnotationError, MissingDataError
 
 # What an array may hold: truth values, whole numbers, floats and text. Objects would need pickle.
 KINDS = 'biufU'

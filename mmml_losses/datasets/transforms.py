@@ -1,14 +1,73 @@
-"""Transforms for pipelines: several views of one image."""
+"""Samples that are a part of an image: their boxes, and the transform that cuts them out."""
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from mmengine.dataset import Compose
 
-from ...registry import TRANSFORMS
+from ..registry import TRANSFORMS
+from .readers.annotation_files import box_problem
+
+
+@TRANSFORMS.register_module()
+class CropToBox:
+    """Cuts the box of a sample out of the loaded image; put it after ``LoadImageFromFile``.
+
+    It needs ``img``, (H, W) or (H, W, channels), and ``bbox`` as ``[x, y, width, height]`` in pixels, which readers of
+    persons and object instances give. A box that ends between two pixels is rounded outwards, and what lies outside of
+    the image is left out. It changes ``img`` and ``img_shape``; ``bbox`` stays the box in the whole image.
+
+    Args:
+        margin: Context around the box on each side, as a fraction of its width and of its height.
+
+    Example:
+        >>> pipeline = [
+        ...     dict(type='LoadImageFromFile'),
+        ...     dict(type='mmml_losses.CropToBox', margin=0.1),
+        ...     dict(type='Resize', scale=(224, 224)),
+        ...     dict(type='PackInputs'),
+        ... ]
+    """
+
+    def __init__(self, margin: float = 0.0):
+        if not 0 <= margin < math.inf:
+            raise ValueError(f'margin must be a fraction of at least 0, got {margin}')
+        self.margin = margin
+
+    def __call__(self, results: dict) -> dict:
+        """Crop a loaded image.
+
+        Raises:
+            ValueError: There is no box, it has no area, or it lies outside of the image.
+        """
+        image, name = results['img'], results.get('img_path')
+        if 'bbox' not in results:
+            raise ValueError(f"CropToBox needs 'bbox' in the data info of each sample, got none for {name}")
+        box = results['bbox']
+        problem = box_problem(box)
+        if problem:
+            raise ValueError(f'bbox of {name} {problem}')
+        height, width = image.shape[:2]
+        left, right = self._ends(box[0], box[2], width)
+        top, bottom = self._ends(box[1], box[3], height)
+        if left >= right or top >= bottom:
+            raise ValueError(f'bbox of {name} must lie in the image of {width} x {height} pixels, got {list(box)}')
+        results['img'] = image[top:bottom, left:right].copy()  # else the whole image would stay in memory
+        results['img_shape'] = results['img'].shape[:2]
+        return results
+
+    def _ends(self, start: float, size: float, limit: int) -> tuple[int, int]:
+        """The first pixel, and the one after the last."""
+        context = self.margin * size
+        return max(math.floor(start - context), 0), min(math.ceil(start + size + context), limit)
+
+    def __repr__(self) -> str:
+        return f'{type(self).__name__}(margin={self.margin})'
+
 
 LABELS = ('gt_label', 'gt_score')
 

@@ -9,7 +9,7 @@ from hashlib import blake2b
 import numpy as np
 
 
-def uniform_draws(seed: int, stream: str, keys: Sequence[str], rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def uniform_numbers(seed: int, stream: str, keys: Sequence[str], rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """A uniform random number for each pair of a sample and a class.
 
     The number follows from the seed, the stream, the name of the sample and the class index alone. It is the same in

@@ -1,0 +1,36 @@
+"""Checks of single arguments, each with an error that names the argument."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from numbers import Integral, Real
+
+import numpy as np
+
+
+def check_choice(name: str, value: str, choices: Collection[str]) -> str:
+    """Read an argument that is one of a few words."""
+    if value not in choices:
+        raise ValueError(f'{name} must be one of {", ".join(map(repr, choices))}, got {value!r}')
+    return value
+
+
+def check_ratio(name: str, value: float) -> float:
+    """Read a number in [0, 1]."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:
+        raise ValueError(f'{name} must be in [0, 1], got {value!r}')
+    return float(value)
+
+
+def check_flag(name: str, value: bool) -> bool:
+    """Read True or False: a word such as ``'no'`` would count as True."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f'{name} must be True or False, got {value!r}')
+    return bool(value)
+
+
+def check_seed(value: int) -> int:
+    """Read a seed."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ValueError(f'seed must be an integer, got {value!r}')
+    return int(value)
