@@ -39,7 +39,7 @@ ARGUMENTS = {
 
 ALLOWED = {
     (
-        'mmml_losses/datasets/labels/leaf_labels.py',
+        'mmml_losses/datasets/labels/data_infos.py',
         'pickle.loads',
     ): 'memory in which MMEngine keeps data infos; no file',
     ('mmml_losses/procedures/feature_model.py', '.load_checkpoint'): 'of a file that safe_checkpoint has checked',
