@@ -51,7 +51,7 @@ class ClassAwareSampler(Sampler):
     COCO-LT. Datasets that are much larger than these want ``'dataset'``.
 
     Example:
-        >>> train_dataloader = dict(sampler=dict(type='mmml_losses.ClassAwareSampler', epoch_length='dataset'), ...)
+        >>> train_dataloader = dict(sampler=dict(type='mmml_losses.ClassAwareSampler', epoch_length='dataset'))
     """
 
     def __init__(
