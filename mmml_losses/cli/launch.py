@@ -16,7 +16,6 @@ from mmengine.config import Config, DictAction
 from ..datasets import AnnotationError, MissingDataError
 from ..engine.config_data import DATALOADERS
 from ..engine.running import add_hook, dataloader_with_defaults
-from ..evaluation import RetrievalInterrupted
 from ..hosts.checkpoints import CheckpointError
 from ..hosts.loss_places import is_detector
 from ..hosts.mmdet import require_mmdet
@@ -40,9 +39,6 @@ def exit_clearly(main: Callable[[], None]) -> None:
         if not _is_an_answer(error):
             raise
         sys.exit(str(error))
-    except RetrievalInterrupted as stopped:
-        print(stopped, file=sys.stderr)
-        sys.exit(130)  # as after any Ctrl-C
 
 
 def _is_an_answer(error: Exception) -> bool:

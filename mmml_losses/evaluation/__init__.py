@@ -3,6 +3,7 @@
 The functions need torch and numpy alone; the registered metrics appear when MMEngine is installed.
 """
 
+import warnings
 from importlib.util import find_spec
 
 from ..utils.frequencies import group_classes, load_class_frequencies
@@ -37,7 +38,6 @@ from .functional.predictions import Predictions, load_predictions, log_odds_of, 
 from .functional.recovery import LabelRecovery, label_recovery
 from .functional.retrieval import (
     Query,
-    RetrievalInterrupted,
     RetrievalMean,
     RetrievalResult,
     RetrievedImages,
@@ -77,7 +77,6 @@ __all__ = [
     'Predictions',
     'Query',
     'ReliabilityBins',
-    'RetrievalInterrupted',
     'RetrievalMean',
     'RetrievalResult',
     'RetrievedImages',
@@ -143,3 +142,10 @@ if find_spec('mmengine') is not None:
         'QueryRetrieval',
         'SavePredictions',
     ]
+
+
+def __getattr__(name: str) -> type[BaseException]:
+    if name == 'RetrievalInterrupted':
+        warnings.warn('RetrievalInterrupted is now KeyboardInterrupt itself, without a result', stacklevel=2)
+        return KeyboardInterrupt
+    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

@@ -3,8 +3,8 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
-from concurrent.futures import Future
 from math import comb, sqrt
 from pathlib import Path
 
@@ -13,18 +13,16 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 from mmml_losses.evaluation import (
-    RetrievalInterrupted,
     average_precision,
     count_queries,
     query_retrieval,
     relevant_images,
     retrieval_scores,
 )
-from mmml_losses.evaluation.functional.retrieval import batches, evaluations
-from mmml_losses.evaluation.functional.retrieval.conditions import condition_table
-from mmml_losses.evaluation.functional.retrieval.engine import Engine
+from mmml_losses.evaluation.functional.retrieval import measure, rankings
+from mmml_losses.evaluation.functional.retrieval.measure import positive_sets
+from mmml_losses.evaluation.functional.retrieval.rankings import condition_table
 from mmml_losses.evaluation.functional.retrieval.sampling import StratumSampler
-from mmml_losses.evaluation.functional.retrieval.space import positive_sets
 
 NUM_IMAGES, NUM_CLASSES = 60, 6
 
@@ -153,22 +151,12 @@ def test_numba_and_numpy_agree_to_the_last_bit(num_images, spread):
     )
 
 
-def test_threads_change_nothing(monkeypatch):
-    monkeypatch.setattr(evaluations, 'MAX_BATCH_QUERIES', 7)
+@pytest.mark.parametrize('options', [{}, {'budget': 0, 'sample_size': 600}])
+def test_threads_change_nothing(options, monkeypatch):
+    monkeypatch.setattr(measure, 'QUERIES_AT_A_TIME', 7)
     scores, labels = make_case('tied')
-    one, three = (query_retrieval(scores, labels, 3, num_workers=workers) for workers in (1, 3))
+    one, three = (query_retrieval(scores, labels, 3, num_workers=workers, **options) for workers in (1, 3))
     assert one == three
-
-
-def test_large_subtrees_are_cut_and_count_every_query_once(monkeypatch, use_numba):
-    scores, labels = make_case('random')
-    whole = query_retrieval(scores, labels, 4, use_numba=use_numba)
-    monkeypatch.setattr(evaluations, 'MAX_BATCH_QUERIES', 1)
-    cut = query_retrieval(scores, labels, 4, use_numba=use_numba)
-    assert cut.overall.value == pytest.approx(whole.overall.value, abs=1e-12)
-    assert {key: mean[2:] for key, mean in cut.by_counts.items()} == {
-        key: mean[2:] for key, mean in whole.by_counts.items()
-    }
 
 
 def test_log_odds_keep_what_probabilities_lose():
@@ -208,8 +196,8 @@ def test_draws_are_uniform_over_queries_with_a_relevant_image(counts, rate, by_i
     scores, labels = make_case('random', num_images=40, rate=rate)
     labels[:3, :3] = 1
     labels[5:9, 2] = -1
-    engine = Engine(condition_table(scores, labels), 3, use_numba)
-    sampler = StratumSampler(counts, count_queries(NUM_CLASSES, 3)[counts], engine)
+    size = count_queries(NUM_CLASSES, 3)[counts]
+    sampler = StratumSampler(counts, size, condition_table(scores, labels), measure._load(use_numba))
     assert sampler.by_image == by_image
     num_draws = 20_000
     drawn = sampler.draw((0,), num_draws, num_draws)
@@ -303,183 +291,49 @@ def test_nothing_relevant_is_nan_and_counted(labels, budget, use_numba):
     assert sum(mean.num_skipped for mean in result.by_counts.values()) == num_queries
 
 
-class Stopper:
-    """Raises KeyboardInterrupt in place of one call of an engine's method, and counts the others."""
-
-    def __init__(self, monkeypatch, name, at):
-        self.calls, self.at, self.method = 0, at, getattr(Engine, name)
-        monkeypatch.setattr(Engine, name, lambda engine, batch: self(engine, batch))
-
-    def __call__(self, engine, batch):
-        self.calls += 1
-        if self.calls == self.at:
-            raise KeyboardInterrupt
-        return self.method(engine, batch)
-
-
-@pytest.mark.parametrize('num_workers', [1, 2])
-@pytest.mark.parametrize(
-    ('method', 'options'),
-    [('evaluate_subtrees', {}), ('evaluate_queries', {'budget': 0, 'sample_size': 600, 'seed': 5})],
-)
-def test_interrupted_evaluation_goes_on_where_it_stopped(method, options, num_workers, monkeypatch, tmp_path):
-    monkeypatch.setattr(evaluations, 'MAX_BATCH_QUERIES', 20)
+def test_ctrl_c_does_not_wait_for_the_rest(monkeypatch):
     scores, labels = make_case('random', num_classes=8)
-    options = {**options, 'max_conditions': 3, 'num_workers': num_workers}
-    whole = Stopper(monkeypatch, method, at=None)
-    expected = query_retrieval(scores, labels, **options)
-    path = tmp_path / 'runs' / 'checkpoint.npz'
-    stop_at = whole.calls - 5
-    Stopper(monkeypatch, method, at=stop_at)
-    with pytest.raises(RetrievalInterrupted, match=r'stopped after .* queries, with mAP') as stopped:
-        query_retrieval(scores, labels, **options, checkpoint_file=path)
-    partial = stopped.value.result
-    assert not partial.complete
-    assert 0 < partial.overall.num_evaluated < expected.overall.num_evaluated
-    assert path.exists()
-    if options.get('budget') == 0:
-        assert partial.overall.half_width >= expected.overall.half_width
-        assert abs(partial.overall.value - expected.overall.value) < 3 * partial.overall.half_width
-    else:
-        assert np.isnan(partial.overall.half_width)
-    rest = Stopper(monkeypatch, method, at=None)
-    assert query_retrieval(scores, labels, **options, checkpoint_file=path) == expected
-    assert rest.calls <= whole.calls - stop_at + 1 + 2 * num_workers
-    assert not path.exists()
+    started, calls = threading.Event(), []
 
-
-@pytest.mark.parametrize(
-    ('method', 'options'),
-    [('evaluate_subtrees', {}), ('evaluate_queries', {'budget': 0, 'sample_size': 600})],
-)
-def test_every_interrupted_run_gets_further(method, options, monkeypatch, tmp_path):
-    """Ctrl-C comes while each run waits for its first batch: the batches that have started still count."""
-    monkeypatch.setattr(evaluations, 'MAX_BATCH_QUERIES', 40)
-    scores, labels = make_case('random', num_classes=7)
-    options = {**options, 'max_conditions': 3, 'num_workers': 2, 'checkpoint_file': tmp_path / 'checkpoint.npz'}
-    evaluate = getattr(Engine, method)
-    calls = []
-
-    def counted(engine, batch):
-        calls.append(batch)
-        return evaluate(engine, batch)
-
-    monkeypatch.setattr(Engine, method, counted)
-    expected, num_batches = query_retrieval(scores, labels, **options), len(calls)
-
-    wait_for = Future.result
-
-    def interrupted(future, timeout=None):
-        if not interrupts:
-            interrupts.append('Ctrl-C')
-            assert started.wait(60)
-            raise KeyboardInterrupt
-        return wait_for(future, timeout)
-
-    def starting(engine, batch):
+    def slow(*args):
+        calls.append(args)
         started.set()
-        return counted(engine, batch)
+        time.sleep(0.05)
+        return np.zeros(3, np.int64), np.zeros(3)
 
-    monkeypatch.setattr(Engine, method, starting)
-    monkeypatch.setattr(Future, 'result', interrupted)
-    calls.clear()
-    for _ in range(num_batches):
-        started, interrupts, num_before = threading.Event(), [], len(calls)
-        try:
-            result = query_retrieval(scores, labels, **options)
-        except RetrievalInterrupted as error:
-            partial = error.result
-        else:
-            break
-        assert len(calls) > num_before
-        assert partial.overall.num_evaluated > 0
-    assert interrupts == []  # the last run had nothing left to wait for
-    assert result == expected
-    assert len(calls) == num_batches
+    def interrupted(*args):
+        assert started.wait(60)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rankings, 'evaluate_subtree', slow)
+    monkeypatch.setattr(measure.Workers, 'report', interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        query_retrieval(scores, labels, 3, num_workers=2, use_numba=False)
+    assert len(calls) < 10 < sum(1 for _ in positive_sets(condition_table(scores, labels), 3))
 
 
-def test_interrupt_before_the_draws_are_made_again(monkeypatch, tmp_path):
-    """A resumed sample has results before it knows again which queries they belong to."""
-    monkeypatch.setattr(evaluations, 'MAX_BATCH_QUERIES', 20)
-    scores, labels = make_case('random', num_classes=8)
-    options = {'budget': 0, 'sample_size': 600, 'num_workers': 1, 'checkpoint_file': tmp_path / 'checkpoint.npz'}
-    whole = Stopper(monkeypatch, 'evaluate_queries', at=None)
-    expected = query_retrieval(scores, labels, **options)
-    Stopper(monkeypatch, 'evaluate_queries', at=whole.calls - 1)
-    with pytest.raises(RetrievalInterrupted):
-        query_retrieval(scores, labels, **options)
-    draw, drawn = StratumSampler.draw, Counter()
-
-    def stop_amid_the_main_sample(sampler, *args):
-        drawn[sampler] += 1
-        if list(drawn.values()).count(2) == 2:
-            raise KeyboardInterrupt
-        return draw(sampler, *args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(StratumSampler, 'draw', stop_amid_the_main_sample)
-        with pytest.raises(RetrievalInterrupted) as stopped:
-            query_retrieval(scores, labels, **options)
-    pilot = stopped.value.result.overall
-    assert abs(pilot.value - expected.overall.value) < 3 * pilot.half_width
-    assert pilot.num_evaluated < expected.overall.num_evaluated
-    assert query_retrieval(scores, labels, **options) == expected
+def test_old_name_of_an_interruption_is_taken_with_a_warning():
+    with pytest.warns(UserWarning, match='RetrievalInterrupted is now KeyboardInterrupt'):
+        from mmml_losses.evaluation import RetrievalInterrupted
+    assert RetrievalInterrupted is KeyboardInterrupt
 
 
-def test_sample_that_stops_at_once_has_nothing_to_say(monkeypatch):
-    Stopper(monkeypatch, 'evaluate_queries', at=1)
+def test_checkpoint_file_is_taken_with_a_warning(tmp_path):
     scores, labels = make_case('random')
-    with pytest.raises(RetrievalInterrupted) as stopped:
-        query_retrieval(scores, labels, 3, budget=0, sample_size=300, num_workers=1)
-    assert np.isnan(stopped.value.result.overall.value)
-    assert stopped.value.result.overall.num_evaluated == 0
-
-
-def test_finished_part_is_written_now_and_then(monkeypatch, tmp_path):
-    """A killed process says no goodbye: what it wrote before must be enough."""
-    monkeypatch.setattr(evaluations, 'MAX_BATCH_QUERIES', 20)
-    monkeypatch.setattr(batches, 'SECONDS_BETWEEN_SAVES', 0.0)
-    scores, labels = make_case('random')
-    path = tmp_path / 'checkpoint.npz'
-    seen = []
-    method = Engine.evaluate_subtrees
-    monkeypatch.setattr(Engine, 'evaluate_subtrees', lambda *args: seen.append(path.exists()) or method(*args))
-    query_retrieval(scores, labels, 3, checkpoint_file=path, num_workers=1)
-    assert seen[0] is False
-    assert all(seen[1:])
-
-
-def test_foreign_checkpoints_are_refused(monkeypatch, tmp_path):
-    scores, labels = make_case('random')
-    path = tmp_path / 'checkpoint.npz'
-    Stopper(monkeypatch, 'evaluate_subtrees', at=1)
-    with pytest.raises(RetrievalInterrupted):
-        query_retrieval(scores, labels, 3, checkpoint_file=path)
-    message = re.escape(f"checkpoint_file '{path}' belongs to other scores, labels or settings")
-    with pytest.raises(ValueError, match=message):
-        query_retrieval(scores, labels, 2, checkpoint_file=path)
-    with pytest.raises(ValueError, match=message):
-        query_retrieval(scores, 1 - labels, 3, checkpoint_file=path)
-    message = re.escape(f"checkpoint_file must be a checkpoint, got '{path}'")
-    path.write_text('something else')
-    with pytest.raises(ValueError, match=message):
-        query_retrieval(scores, labels, 3, checkpoint_file=path)
-    with open(path, 'wb') as file:
-        np.save(file, scores)
-    with pytest.raises(ValueError, match=f'{message}: it holds a single array'):
-        query_retrieval(scores, labels, 3, checkpoint_file=path)
-    np.savez(path, format=np.array(batches.FORMAT), digest=np.array(''), other=scores)
-    with pytest.raises(ValueError, match=message):
-        query_retrieval(scores, labels, 3, checkpoint_file=path)
+    with pytest.warns(UserWarning, match='checkpoint_file is ignored') as caught:
+        result = query_retrieval(scores, labels, 2, checkpoint_file=tmp_path / 'checkpoint.npz')
+    assert len(caught) == 1
+    assert result == query_retrieval(scores, labels, 2)
+    assert not list(tmp_path.iterdir())
 
 
 def test_number_of_queries_is_told_before_the_work_starts(monkeypatch):
     lines = []
     scores, labels = make_case('random', num_classes=3)
-    method = Engine.evaluate_subtrees
-    monkeypatch.setattr(Engine, 'evaluate_subtrees', lambda *args: lines.append('work') or method(*args))
-    query_retrieval(scores, labels, 2, log=lines.append, num_workers=1)
-    assert lines == [
+    method = rankings.evaluate_subtree
+    monkeypatch.setattr(rankings, 'evaluate_subtree', lambda *args: lines.append('work') or method(*args))
+    query_retrieval(scores, labels, 2, log=lines.append, num_workers=1, use_numba=False)
+    assert list(dict.fromkeys(lines)) == [
         '12 queries over 60 images, by (positives, negatives) (1, 0): 3, (1, 1): 6, (2, 0): 3',
         '11 of them ask for classes that occur together and are evaluated',
         'work',
@@ -497,7 +351,7 @@ def test_progress_is_shown_and_silence_is_kept(monkeypatch, capfd):
     pytest.importorskip('tqdm')
     query_retrieval(scores, labels, progress=True)
     assert '16.0/16.0' in capfd.readouterr().err
-    monkeypatch.setattr(batches, 'SECONDS_BETWEEN_LINES', 0.0)
+    monkeypatch.setattr(measure, 'SECONDS_BETWEEN_LINES', 0.0)
     lines = []
     query_retrieval(scores, labels, log=lines.append)
     assert re.fullmatch('16 of 16 queries done in 0 s', lines[-2])
@@ -534,15 +388,15 @@ def test_bad_input_is_refused(change, message):
 
 
 def test_kernels_compile_where_no_cache_can_be_written(monkeypatch):
-    numba = pytest.importorskip('numba')
-    from mmml_losses.evaluation.functional.retrieval import kernels
+    pytest.importorskip('numba')
+    from mmml_losses.evaluation.functional import kernels
 
     def njit(cache=False, **options):
         if cache:
             raise RuntimeError('cannot cache function: no locator available')
         return lambda function: (function, options)
 
-    monkeypatch.setattr(numba, 'njit', njit)
+    monkeypatch.setattr(kernels, 'njit', njit)
     function, options = kernels.compiled(abs)
     assert function is abs
     assert options['nogil']
@@ -552,8 +406,8 @@ def test_broken_numba_costs_time_and_nothing_else(monkeypatch):
     pytest.importorskip('numba')
     scores, labels = make_case('tied')
     expected = query_retrieval(scores, labels, 2)
-    monkeypatch.setitem(sys.modules, 'mmml_losses.evaluation.functional.retrieval.kernels', None)
-    monkeypatch.delattr('mmml_losses.evaluation.functional.retrieval.kernels', raising=False)
+    monkeypatch.setitem(sys.modules, 'mmml_losses.evaluation.functional.kernels', None)
+    monkeypatch.delattr('mmml_losses.evaluation.functional.kernels', raising=False)
     with pytest.warns(UserWarning, match='numba is installed and cannot be imported, so retrieval is slower'):
         assert query_retrieval(scores, labels, 2) == expected
     with pytest.raises(ImportError):

@@ -5,8 +5,7 @@ import pytest
 import torch
 from mmengine.registry import METRICS as ROOT_METRICS
 
-from mmml_losses.evaluation import QueryRetrieval, RetrievalInterrupted, query_retrieval
-from mmml_losses.evaluation.functional.retrieval.engine import Engine
+from mmml_losses.evaluation import QueryRetrieval, query_retrieval
 from mmml_losses.evaluation.metrics import base
 
 NUM_SAMPLES, NUM_CLASSES = 40, 5
@@ -94,23 +93,12 @@ def test_result_stays_for_plots_and_files(case):
     assert details['exhaustive'] is True
 
 
-def test_interruption_keeps_the_finished_part(case, messages, monkeypatch, tmp_path):
-    path = tmp_path / 'checkpoint.npz'
-    metric = QueryRetrieval(max_conditions=2, checkpoint_file=path)
-
-    def stop(*args):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Engine, 'evaluate_subtrees', stop)
-        with pytest.raises(RetrievalInterrupted):
-            evaluate(metric, *case)
-    assert not metric.result.complete
-    assert messages[-1].startswith('QueryRetrieval: stopped after 0 queries')
-    assert path.exists()
+def test_checkpoint_file_is_taken_with_a_warning(case, tmp_path):
+    with pytest.warns(UserWarning, match='checkpoint_file is ignored') as caught:
+        metric = QueryRetrieval(max_conditions=2, checkpoint_file=tmp_path / 'checkpoint.npz')
+    assert len(caught) == 1
     evaluate(metric, *case)
     assert metric.result == query_retrieval(*case, 2)
-    assert not path.exists()
 
 
 def test_no_samples_give_nan_and_not_a_crash():

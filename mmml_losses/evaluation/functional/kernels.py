@@ -1,7 +1,11 @@
-"""The counts of :mod:`.positive_ranks`, compiled by Numba: sort the positives alone, and count the rest between them.
+"""Rankings compiled by Numba, for :mod:`.positive_ranks` and :mod:`.retrieval`; importing this module needs Numba.
 
-Scores are compared as integers, which rank as they do: the bits of a float, turned round where it is negative. The
-leading bits of an entry tell, through a table, between which positives it lies, up to a short binary search.
+No ranking is sorted. Only the positives are, and the other entries are counted between them. Scores are compared as
+integers that have the same order: the bits of a float, inverted where it is negative. A table maps the leading bits of
+an entry to the positives that it lies between, up to a short binary search.
+
+All compiled code is in this file, because Numba's cache notices a change of the file that a function is in, and not of
+the files that it calls.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ from numba import njit, uint64
 INTEGERS = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
 # With this many positives or fewer, comparing every entry with each of them, many at a time, beats the table.
 FEW = 32
+# The same for queries, whose keys have twice the size.
+FEW_RELEVANT = 16
 # Entries of the table for each positive, so that most entries have at most one positive to be compared with ...
 SPREAD = 8
 # ... and at most so many, so that the table stays in the processor's cache.
@@ -21,11 +27,14 @@ LARGEST_TABLE = 1 << 17
 
 
 def compiled(function: Callable) -> Callable:
-    """Compile a function when it is first called, and keep the result on disk for the next process."""
+    """Compile a function when it is first called, and keep the result on disk for the next process.
+
+    Compiled functions release the interpreter lock, so that threads run them at the same time.
+    """
     try:
-        return njit(cache=True)(function)
+        return njit(cache=True, nogil=True, error_model='numpy')(function)
     except RuntimeError:  # there is no directory that Numba may write to
-        return njit(function)
+        return njit(nogil=True, error_model='numpy')(function)
 
 
 def rank_rows(
@@ -103,26 +112,38 @@ def count_labels(labels):
 @compiled
 def _rank_rows(bits, labels, has_unknown, starts, positives, known_above):
     num_rows, num_entries = bits.shape
-    table = np.empty(LARGEST_TABLE + 2, np.int32)
-    of_parts, is_shared = np.empty(len(table), np.int32), np.empty(len(table), np.uint8)
-    keys, near = np.empty(num_entries, bits.dtype), np.empty(num_entries + 1, bits.dtype)
-    counts = np.empty(num_entries + 1, np.int64)
+    keys, memory = np.empty(num_entries, bits.dtype), _memory(num_entries, bits)
     for row in range(num_rows):
         start, stop = starts[row], starts[row + 1]
-        if start == stop:
-            continue
-        num_known = _read_keys(bits[row], labels[row], has_unknown[row], keys)
-        own = positives[start:stop]
-        if stop - start <= FEW:
-            for place in range(stop - start):
-                known_above[start + place] = _count_from(keys, num_known, own[place])
-        else:
-            counts[: stop - start + 1] = 0
-            _count_between(keys, num_known, own, table, _fill_table(own, table), counts, of_parts, is_shared, near)
-            above = 0
-            for place in range(stop - start, 0, -1):
-                above += counts[place]
-                known_above[start + place - 1] = above
+        if start < stop:
+            num_known = _read_keys(bits[row], labels[row], has_unknown[row], keys)
+            _count_above(keys, num_known, positives[start:stop], FEW, memory, known_above[start:stop])
+
+
+@compiled
+def _memory(num_entries, bits):
+    """Return the arrays that :func:`_count_above` works in."""
+    table, of_parts = np.empty(LARGEST_TABLE + 2, np.int32), np.empty(LARGEST_TABLE + 2, np.int32)
+    near, counts = np.empty(num_entries + 1, bits.dtype), np.empty(num_entries + 1, np.int64)
+    return table, of_parts, np.empty(len(table), np.uint8), near, counts
+
+
+@compiled
+def _count_above(keys, num_keys, positives, few, memory, known_above):
+    """Count the keys at or above each of the ascending positives; up to ``few`` positives are compared one by one."""
+    num_positives = len(positives)
+    if num_positives <= few:
+        for place in range(num_positives):
+            known_above[place] = _count_from(keys, num_keys, positives[place])
+        return
+    table, of_parts, is_shared, near, counts = memory
+    counts[: num_positives + 1] = 0
+    shift = _fill_table(positives, table)
+    _count_between(keys, num_keys, positives, table, shift, counts, of_parts, is_shared, near)
+    above = 0
+    for place in range(num_positives, 0, -1):
+        above += counts[place]
+        known_above[place - 1] = above
 
 
 @compiled
@@ -237,3 +258,182 @@ def _count_between(keys, num_keys, positives, table, shift, counts, of_parts, is
             below += is_below * (half + 1)
             left = half - is_below * (2 * half + 1 - left)
         counts[below] += 1
+
+
+@compiled
+def evaluate_subtree(conditions, depth, table):
+    """Compute what :func:`.retrieval.rankings.evaluate_subtree` computes."""
+    num_classes, num_images = len(table.starts) - 1, table.log_scores.shape[1]
+    counts, totals = np.zeros(depth + 1, np.int64), np.zeros(depth + 1)
+    scores, images = np.empty((depth + 1, num_images)), np.empty((depth + 1, num_images), np.int32)
+    memory = _query_memory(num_images)
+    sizes = np.zeros(depth + 1, np.int64)
+    sizes[0] = _relevant_to(conditions, table, images[0])
+    if sizes[0] == 0:
+        return counts, totals
+    _sum_conditions(conditions, table, scores[0])
+    counts[0] += 1
+    totals[0] += _average_precision(scores[0], images[0, : sizes[0]], memory)
+    # Depth first without recursion: classes[level] is the next class to exclude as the level-th one.
+    classes = np.zeros(depth + 2, np.int64)
+    level = min(depth, 1)
+    while level > 0:
+        if classes[level] == num_classes:
+            level -= 1
+            continue
+        condition = num_classes + classes[level]
+        classes[level] += 1
+        satisfied, size = table.satisfied[condition], 0
+        for image in images[level - 1, : sizes[level - 1]]:
+            images[level, size] = image
+            size += satisfied[image]
+        if size == 0:
+            continue
+        sizes[level] = size
+        own, parent, column = scores[level], scores[level - 1], table.log_scores[condition]
+        for image in range(num_images):
+            own[image] = parent[image] + column[image]
+        counts[level] += 1
+        totals[level] += _average_precision(own, images[level, :size], memory)
+        if level < depth:
+            classes[level + 1] = classes[level]
+            level += 1
+    return counts, totals
+
+
+@compiled
+def evaluate_queries(queries, table):
+    """Compute what :func:`.retrieval.rankings.evaluate_queries` computes."""
+    num_images = table.log_scores.shape[1]
+    scores, images = np.empty(num_images), np.empty(num_images, np.int32)
+    memory, precisions = _query_memory(num_images), np.full(len(queries), np.nan)
+    for row in range(len(queries)):
+        size = _relevant_to(queries[row], table, images)
+        if size > 0:
+            _sum_conditions(queries[row], table, scores)
+            precisions[row] = _average_precision(scores, images[:size], memory)
+    return precisions
+
+
+@compiled
+def first_relevant(queries, table):
+    """Compute what :func:`.retrieval.rankings.first_relevant` computes."""
+    first = np.full(len(queries), -1)
+    for row in range(len(queries)):
+        for image in _shortest_list(queries[row], table):
+            if _satisfies(image, queries[row], table):
+                first[row] = image
+                break
+    return first
+
+
+@compiled
+def _shortest_list(conditions, table):
+    """Return the images that show the rarest of the required classes."""
+    num_classes = len(table.starts) - 1
+    rarest = conditions[0]
+    for condition in conditions:
+        if condition < num_classes:
+            size = table.starts[condition + 1] - table.starts[condition]
+            if size < table.starts[rarest + 1] - table.starts[rarest]:
+                rarest = condition
+    return table.images[table.starts[rarest] : table.starts[rarest + 1]]
+
+
+@compiled
+def _satisfies(image, conditions, table):
+    met = 0
+    while met < len(conditions) and table.satisfied[conditions[met], image]:
+        met += 1
+    return met == len(conditions)
+
+
+@compiled
+def _relevant_to(conditions, table, images):
+    """Write the relevant images to the front of ``images`` and return their number."""
+    size = 0
+    for image in _shortest_list(conditions, table):
+        images[size] = image
+        size += _satisfies(image, conditions, table)
+    return size
+
+
+@compiled
+def _sum_conditions(conditions, table, scores):
+    scores[:] = table.log_scores[conditions[0]]
+    for condition in conditions[1:]:
+        column = table.log_scores[condition]
+        for image in range(len(scores)):
+            scores[image] += column[image]
+
+
+@compiled
+def _query_memory(num_images):
+    """Return the arrays that :func:`_average_precision` works in."""
+    keys = np.empty(num_images, np.int64)
+    return keys, np.empty_like(keys), np.empty_like(keys), np.empty_like(keys), _memory(num_images, keys)
+
+
+@compiled
+def _average_precision(scores, images, memory):
+    """Compute the average precision of the ranking in which ``images`` are relevant; NaN scores take no place in it."""
+    candidates, positives, spare, known_above, memory_of_counts = memory
+    bits, lowest, num_relevant = scores.view(np.int64), np.iinfo(np.int64).min, len(images)
+    worst = np.inf
+    for place in range(num_relevant):
+        image = images[place]
+        positives[place] = bits[image] if bits[image] >= 0 else lowest - bits[image]
+        worst = min(worst, scores[image])
+    # Images below the worst relevant one change nothing. All are written and some kept: there is no branch to predict.
+    num_candidates = 0
+    for image in range(len(scores)):
+        candidates[num_candidates] = bits[image] if bits[image] >= 0 else lowest - bits[image]
+        num_candidates += scores[image] >= worst
+    positives = positives[:num_relevant]
+    _sort(positives, spare, memory_of_counts[0])
+    _count_above(candidates, num_candidates, positives, FEW_RELEVANT, memory_of_counts, known_above)
+    # From the best to the worst, one after the other, as the version without Numba adds.
+    total, stop = 0.0, num_relevant
+    while stop > 0:
+        start = stop - 1
+        while start > 0 and positives[start - 1] == positives[start]:
+            start -= 1
+        precision = (num_relevant - start) / known_above[start]
+        for _ in range(start, stop):
+            total += precision
+        stop = start
+    return total / num_relevant
+
+
+@compiled
+def _sort(keys, spare, stops):
+    """Sort keys into equal parts of their range, then within each part; takes almost linear time for scores."""
+    if len(keys) <= FEW:
+        keys.sort()
+        return
+    # Unsigned, because the distance of two signed numbers may not fit into a signed one.
+    lowest, most, num_parts, shift = uint64(keys.min()), uint64(keys.max()) - uint64(keys.min()), 64, uint64(0)
+    while num_parts < len(keys) and num_parts < LARGEST_TABLE:
+        num_parts *= 2
+    while most >> shift >= uint64(num_parts):
+        shift += uint64(1)
+    stops[: num_parts + 1] = 0
+    for key in keys:
+        stops[1 + np.int64((uint64(key) - lowest) >> shift)] += 1
+    for part in range(num_parts):
+        stops[part + 1] += stops[part]
+    for key in keys:  # turns where a part begins into where it stops
+        part = np.int64((uint64(key) - lowest) >> shift)
+        spare[stops[part]] = key
+        stops[part] += 1
+    start = 0
+    for part in range(num_parts):
+        if stops[part] - start > FEW:
+            spare[start : stops[part]].sort()
+        start = stops[part]
+    for place in range(len(keys)):  # moves keys within small parts alone
+        key = spare[place]
+        while place > 0 and keys[place - 1] > key:
+            keys[place] = keys[place - 1]
+            place -= 1
+        keys[place] = key

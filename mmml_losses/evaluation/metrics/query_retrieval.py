@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from mmml_losses.registry import METRICS
 
 from ..functional.predictions import Predictions
-from ..functional.retrieval import RetrievalInterrupted, RetrievalMean, RetrievalResult, query_retrieval
+from ..functional.retrieval import RetrievalMean, RetrievalResult, query_retrieval
 from ..functional.retrieval.measure import check_settings
 from .base import PredictionMetric, finite_or_none, refuse_raw_scores
 
@@ -34,13 +35,12 @@ class QueryRetrieval(PredictionMetric):
         seed: Seed of the sample.
         items: What to report: ``'overall'`` (as ``retrieval_mAP``), ``'conditions'`` (by the number of conditions, as
             ``retrieval_mAP@3``) and ``'counts'`` (by positives and negatives, as ``retrieval_mAP@2P1N``).
-        checkpoint_file: Where to keep the finished part of a long evaluation, as ``.npz``.
+        checkpoint_file: Ignored with a warning: no checkpoint is written any more.
         num_workers: Number of threads; by default as many as the process may use processors.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
-        result: Result of the last evaluation, for plots; of the finished part if it was interrupted. None before it
-            and on other than the main process.
+        result: Result of the last evaluation, for plots; None before it and on other than the main process.
     """
 
     def __init__(
@@ -61,6 +61,8 @@ class QueryRetrieval(PredictionMetric):
             raise ValueError(f'items must be some of {ITEMS}, got {items!r}')
         # Bad settings are refused now, and not after hours of inference.
         check_settings(max_conditions, min_positives, budget, sample_size, seed, num_workers)
+        if checkpoint_file is not None:
+            warnings.warn('checkpoint_file is ignored: QueryRetrieval writes no checkpoint any more', stacklevel=2)
         self.items = tuple(items)
         self.settings = {
             'max_conditions': max_conditions,
@@ -68,7 +70,6 @@ class QueryRetrieval(PredictionMetric):
             'budget': budget,
             'sample_size': sample_size,
             'seed': seed,
-            'checkpoint_file': checkpoint_file,
             'num_workers': num_workers,
         }
         self.result: RetrievalResult | None = None
@@ -79,12 +80,7 @@ class QueryRetrieval(PredictionMetric):
             refuse_raw_scores(sample['pred_score'], type(self).__name__)
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
-        try:
-            self.result = query_retrieval(predictions.scores, predictions.labels, log=self.log, **self.settings)
-        except RetrievalInterrupted as stopped:
-            self.result = stopped.result
-            self.log(str(stopped))
-            raise
+        self.result = query_retrieval(predictions.scores, predictions.labels, log=self.log, **self.settings)
         overall = self.result.overall
         means = {}
         if 'overall' in self.items:

@@ -1,16 +1,75 @@
-"""Mean average precision of a model over all queries of a few conditions, or over a sample of them."""
+"""Measure the mean average precision of a model over all queries of a few conditions, or over a sample of them."""
 
 from __future__ import annotations
 
 import os
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.util import find_spec
+from math import comb, nan, sqrt
+from types import ModuleType
+from typing import NamedTuple, TypeVar
+
+import numpy as np
 
 from ....utils.arrays import ArrayLike, check_whole_number
-from .batches import Batches, Checkpoint, Log, digest_of
-from .conditions import Scale, condition_table
-from .engine import Engine
-from .evaluations import MIN_SAMPLES, Exhaustive, Sampled
-from .results import RetrievalInterrupted, RetrievalResult, result_of
-from .space import Counts, count_queries
+from ..positive_ranks import has_numba, import_compiled
+from . import rankings
+from .rankings import ConditionTable, Scale, condition_table
+from .sampling import MIN_SAMPLES, Counts, Stratum, sample_strata
+
+Item = TypeVar('Item')
+Log = Callable[[str], None]
+
+# Half of the width, in standard errors, of an interval that holds 95 % of a normal distribution.
+NORMAL_95 = 1.959963984540054
+# Queries of a sample that a thread evaluates at a time.
+QUERIES_AT_A_TIME = 500
+SECONDS_BETWEEN_LINES = 15.0
+
+
+class RetrievalMean(NamedTuple):
+    """Mean average precision over some queries.
+
+    Attributes:
+        value: The mean in [0, 1] over all queries with a relevant image; NaN when there are none.
+        half_width: Half of the width of its 95 % interval; 0 when every query was evaluated.
+        num_queries: Number of queries with a relevant image; estimated when they were sampled.
+        num_evaluated: Number of queries whose average precision is in the mean.
+        num_skipped: Number of queries left out because no image is relevant; estimated when they were sampled.
+    """
+
+    value: float
+    half_width: float
+    num_queries: int
+    num_evaluated: int
+    num_skipped: int
+
+
+@dataclass(frozen=True)
+class RetrievalResult:
+    """Retrieval quality of a model, by the number of conditions of a query.
+
+    Attributes:
+        overall: Mean over all queries.
+        by_conditions: Mean over the queries of each number of conditions :math:`|P| + |N|`.
+        by_counts: Mean over the queries of each (:math:`|P|`, :math:`|N|`).
+        num_images: Number of images that were ranked.
+        num_classes: Number of classes that queries name.
+        exhaustive: Whether all queries were evaluated, or a sample.
+        complete: Always true.
+    """
+
+    overall: RetrievalMean
+    by_conditions: dict[int, RetrievalMean]
+    by_counts: dict[Counts, RetrievalMean]
+    num_images: int
+    num_classes: int
+    exhaustive: bool = True
+    complete: bool = True
 
 
 def query_retrieval(
@@ -29,101 +88,237 @@ def query_retrieval(
     progress: bool = False,
     log: Log | None = None,
 ) -> RetrievalResult:
-    r"""Mean average precision over queries for images that show the classes P and do not show the classes N.
+    r"""Compute the mean average precision of queries for images that show the classes P and do not show the classes N.
 
     Images are ranked by :math:`\prod_{i \in P} \eta_i \prod_{j \in N} (1 - \eta_j)` (Cheng and Vasconcelos, sections 4
     and 5.3), summed in log space in float64, positives first, classes rising. An image is relevant when all of P are
     labelled 1 and all of N are labelled 0. An image with an unknown label (-1) among the conditions of a query is
     neither right nor wrong and takes no place in its ranking. The average precision of a query is that of
-    :func:`mmml_losses.evaluation.average_precision`, tied images counted together; a query without a relevant image
+    :func:`mmml_losses.evaluation.average_precision`, tied images counted together. A query without a relevant image
     has none, is left out of the means and counted.
 
     All queries with :math:`|P| \ge` ``min_positives`` and :math:`|P| + |N| \le` ``max_conditions`` are evaluated if
-    there are at most ``budget``. If there are more, a sample is, stratified by (:math:`|P|`, :math:`|N|`): each stratum
-    is sampled uniformly over its queries with a relevant image (:class:`.sampling.StratumSampler`), more where
-    queries are many and differ much (:func:`.sampling.allocate`, from a pilot sample that counts for nothing else),
-    and the means carry 95 % intervals (:func:`.results.combine`). Small strata, and those whose share
-    of the sample would be all of them, are evaluated whole even then.
+    there are at most ``budget``. If there are more, a sample is, stratified by (:math:`|P|`, :math:`|N|`). Each stratum
+    is sampled uniformly over its queries with a relevant image (:class:`.sampling.StratumSampler`), more where there
+    are many (:func:`.sampling.share_out`), and the means have 95 % intervals (:func:`combine`). A stratum whose share
+    of the sample would be all of it is evaluated whole.
 
     Args:
         probabilities: (N, C) predicted probabilities :math:`\eta` in [0, 1].
         labels: (N, C) with 1 positive, 0 negative, -1 unknown.
         max_conditions: Largest number of conditions of a query.
-        min_positives: Smallest number of classes that a query asks for, at least 1.
+        min_positives: Smallest number of classes that a query requires, at least 1.
         budget: The largest number of queries that are all evaluated.
         sample_size: Number of queries to evaluate of more than that.
         seed: Seed of the sample; the same seed draws the same queries.
         scale: ``'logit'`` if ``probabilities`` holds log-odds; they keep what rounding takes from probabilities near
             0 and 1.
-        checkpoint_file: Where to keep the finished part, as ``.npz``. An interrupted call goes on from there when it
-            is repeated with the same data and settings; the file is removed when the evaluation is done.
+        checkpoint_file: Ignored with a warning: an evaluation takes about a minute and no longer writes a checkpoint.
         num_workers: Number of threads; by default as many as the process may use processors. It does not change the
             result.
-        use_numba: Whether to use compiled kernels; where numba is installed by default. It does not change the result.
+        use_numba: Whether to use compiled kernels; where Numba is installed by default. It does not change the result.
         progress: Whether to draw a progress bar, where tqdm is installed.
-        log: Takes lines of text: first the number of queries, later how far the work is.
-
-    Raises:
-        RetrievalInterrupted: A KeyboardInterrupt that carries the result of the finished part.
+        log: Is called with lines of text: first the number of queries, later the progress.
     """
     check_settings(max_conditions, min_positives, budget, sample_size, seed, num_workers)
+    if checkpoint_file is not None:
+        warnings.warn('checkpoint_file is ignored: query_retrieval writes no checkpoint any more', stacklevel=2)
     table = condition_table(probabilities, labels, scale)
+    module = _load(use_numba)
     space = count_queries(table.num_classes, max_conditions, min_positives)
     is_exhaustive = sum(space.values()) <= budget
-    _announce(space, table.num_images, None if is_exhaustive else sample_size, log)
-
-    digest = ''
-    if checkpoint_file is not None:
-        sample_settings = () if is_exhaustive else (sample_size, seed)
-        settings = (max_conditions, min_positives, is_exhaustive, *sample_settings)
-        digest = digest_of([table.log_scores, table.satisfied], settings)
-    batches = Batches(Checkpoint(checkpoint_file, digest), num_workers or _num_processors(), progress, log)
-    engine = Engine(table, max_conditions, use_numba)
+    by_counts = ', '.join(f'{counts}: {size:,}' for counts, size in space.items())
+    log = log or (lambda line: None)
+    log(f'{sum(space.values()):,} queries over {table.num_images:,} images, by (positives, negatives) {by_counts}')
+    workers = Workers(num_workers or _num_processors(), progress, log)
     if is_exhaustive:
-        evaluation = Exhaustive(engine, batches, space, min_positives)
+        strata = _all_strata(table, space, max_conditions, min_positives, module, workers, log)
     else:
-        evaluation = Sampled(engine, batches, space, sample_size, seed)
-    attributes = {'num_images': table.num_images, 'num_classes': table.num_classes, 'exhaustive': is_exhaustive}
-    try:
-        evaluation.run()
-    except BaseException as error:
-        batches.checkpoint.save()
-        if isinstance(error, KeyboardInterrupt):
-            so_far = result_of(evaluation.strata(False), complete=False, **attributes)
-            raise RetrievalInterrupted(so_far, checkpoint_file) from None
-        raise
-    batches.checkpoint.remove()
-    result = result_of(evaluation.strata(True), **attributes)
-    if log is not None:
-        about = '' if is_exhaustive else 'about '
-        log(f'{about}{result.overall.num_skipped:,} queries have no relevant image and are left out')
+        log(f'they are more than the budget, so a stratified sample of about {sample_size:,} is evaluated')
+
+        def evaluate(queries: dict[Counts, np.ndarray]) -> dict[Counts, np.ndarray]:
+            parts = [
+                (counts, rows[start : start + QUERIES_AT_A_TIME])
+                for counts, rows in queries.items()
+                for start in range(0, len(rows), QUERIES_AT_A_TIME)
+            ]
+            found = workers.run(
+                lambda part: module.evaluate_queries(part[1], table), parts, [len(rows) for _, rows in parts]
+            )
+            precisions: dict[Counts, list[np.ndarray]] = {counts: [np.empty(0)] for counts in queries}
+            for (counts, _), values in zip(parts, found, strict=True):
+                precisions[counts].append(values)
+            return {counts: np.concatenate(values) for counts, values in precisions.items()}
+
+        strata = sample_strata(table, space, sample_size, seed, module, evaluate)
+    result = RetrievalResult(
+        overall=combine(strata.values()),
+        by_conditions={
+            length: combine([stratum for counts, stratum in strata.items() if sum(counts) == length])
+            for length in sorted({sum(counts) for counts in strata})
+        },
+        by_counts={counts: combine([stratum]) for counts, stratum in strata.items()},
+        num_images=table.num_images,
+        num_classes=table.num_classes,
+        exhaustive=is_exhaustive,
+    )
+    about = '' if is_exhaustive else 'about '
+    log(f'{about}{result.overall.num_skipped:,} queries have no relevant image and are left out')
     return result
 
 
-def _announce(space: dict[Counts, int], num_images: int, sample_size: int | None, log: Log | None) -> None:
-    """Say how many queries there are before the work starts."""
-    if log is None:
-        return
-    by_counts = ', '.join(f'{counts}: {size:,}' for counts, size in space.items())
-    log(f'{sum(space.values()):,} queries over {num_images:,} images, by (positives, negatives) {by_counts}')
-    if sample_size is not None:
-        log(f'they are more than the budget, so a stratified sample of about {sample_size:,} is evaluated')
+def count_queries(num_classes: int, max_conditions: int = 5, min_positives: int = 1) -> dict[Counts, int]:
+    r"""Count the queries by (:math:`|P|`, :math:`|N|`), with and without a relevant image.
+
+    There are :math:`\binom{C}{|P| + |N|} \binom{|P| + |N|}{|P|}` ways to name classes and to require some of them.
+
+    Args:
+        num_classes: Number of classes C.
+        max_conditions: Largest :math:`|P| + |N|`.
+        min_positives: Smallest :math:`|P|`.
+
+    Examples:
+        >>> sum(count_queries(80).values())
+        769548876
+    """
+    check_whole_number('max_conditions', max_conditions, 1)
+    check_whole_number('min_positives', min_positives)
+    if not 1 <= min_positives <= max_conditions:
+        raise ValueError(f'min_positives must be from 1 to max_conditions ({max_conditions}), got {min_positives}')
+    check_whole_number('num_classes', num_classes, 0)
+    return {
+        (positives, length - positives): comb(num_classes, length) * comb(length, positives)
+        for length in range(1, min(max_conditions, num_classes) + 1)
+        for positives in range(min_positives, length + 1)
+    }
 
 
 def check_settings(
     max_conditions: int, min_positives: int, budget: int, sample_size: int, seed: int, num_workers: int | None
 ) -> None:
-    """Refuse settings that no data could make right."""
+    """Raise if a setting fits no data."""
     check_whole_number('max_conditions', max_conditions, 1)
     num_strata = len(count_queries(max_conditions, max_conditions, min_positives))
-    limits = {
-        'budget': (budget, 0),
-        'sample_size': (sample_size, 2 * MIN_SAMPLES * num_strata),
-        'seed': (seed, 0),
-        'num_workers': (1 if num_workers is None else num_workers, 1),
-    }
-    for name, (value, least) in limits.items():
-        check_whole_number(name, value, least)
+    check_whole_number('budget', budget, 0)
+    check_whole_number('sample_size', sample_size, 2 * MIN_SAMPLES * num_strata)
+    check_whole_number('seed', seed, 0)
+    check_whole_number('num_workers', 1 if num_workers is None else num_workers, 1)
+
+
+def positive_sets(table: ConditionTable, max_size: int) -> Iterator[tuple[int, ...]]:
+    """Find all sets of up to ``max_size`` classes that some image shows together, from the images' own labels."""
+    shows = np.ascontiguousarray(table.satisfied[: table.num_classes].T)
+
+    def extend(chosen: tuple[int, ...], images: np.ndarray) -> Iterator[tuple[int, ...]]:
+        first = chosen[-1] + 1 if chosen else 0
+        for index in np.flatnonzero(shows[images, first:].any(axis=0)) + first:
+            wider = (*chosen, int(index))
+            yield wider
+            if len(wider) < max_size:
+                yield from extend(wider, images[shows[images, index]])
+
+    return extend((), np.arange(table.num_images))
+
+
+def combine(strata: Collection[Stratum]) -> RetrievalMean:
+    r"""Compute the mean over the queries of several strata.
+
+    With :math:`M_h` the (estimated) number of queries with a relevant image in stratum h, :math:`m_h` their mean
+    average precision and :math:`M = \sum_h M_h`, the mean is the ratio :math:`R = \sum_h M_h m_h / M`, and to first
+    order
+
+    .. math::
+        \mathrm{Var}(R) = \frac{1}{M^2} \sum_h \left[ M_h^2\,\mathrm{Var}(m_h) + (m_h - R)^2\,\mathrm{Var}(M_h) \right],
+
+    the numbers of queries and the means being estimated independently.
+    """
+    size = sum(stratum.size for stratum in strata)
+    filled = [stratum for stratum in strata if stratum.num_queries]
+    if not filled:
+        return RetrievalMean(nan, nan, 0, 0, size)
+    total = sum(stratum.num_queries for stratum in filled)
+    value = sum(stratum.num_queries * stratum.mean for stratum in filled) / total
+    variance = sum(
+        stratum.num_queries**2 * stratum.mean_variance + (stratum.mean - value) ** 2 * stratum.count_variance
+        for stratum in filled
+    )
+    num_queries, num_evaluated = round(total), sum(stratum.num_evaluated for stratum in filled)
+    half_width = NORMAL_95 * sqrt(variance) / total
+    return RetrievalMean(float(value), float(half_width), num_queries, num_evaluated, size - num_queries)
+
+
+class Workers:
+    """Threads that report their progress, by a bar if requested and tqdm is installed, else by a line now and then."""
+
+    def __init__(self, number: int, bar: bool, log: Log):
+        self.number, self.bar, self.log = number, bar and find_spec('tqdm') is not None, log
+
+    def run(
+        self, work: Callable[[Item], np.ndarray], items: Sequence[Item], sizes: Sequence[int]
+    ) -> Iterator[np.ndarray]:
+        """Yield what ``work`` returns for each item, in their order; ``sizes`` are their numbers of queries."""
+        pool = ThreadPoolExecutor(self.number)
+        try:
+            results = pool.map(work, items)
+            yield from self.report(zip(results, sizes, strict=True), sum(sizes))
+        finally:
+            pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for the rest
+
+    def report(self, results: Iterable[tuple[np.ndarray, int]], total: int) -> Iterator[np.ndarray]:
+        """Yield the results, and report how many of ``total`` queries are done."""
+        done, start = 0, time.monotonic()
+        last_line = start
+        if self.bar:
+            from tqdm import tqdm
+
+            bar = tqdm(total=total, unit=' queries', unit_scale=True)
+        for result, size in results:
+            yield result
+            done += size
+            if self.bar:
+                bar.update(size)
+            elif time.monotonic() - last_line >= SECONDS_BETWEEN_LINES:
+                last_line = time.monotonic()
+                self.log(f'{done:,} of {total:,} queries done in {last_line - start:.0f} s')
+        if self.bar:
+            bar.close()
+
+
+def _all_strata(
+    table: ConditionTable,
+    space: dict[Counts, int],
+    max_conditions: int,
+    min_positives: int,
+    module: ModuleType,
+    workers: Workers,
+    log: Log,
+) -> dict[Counts, Stratum]:
+    """Evaluate every query whose required classes occur together; no other has a relevant image."""
+    required = [each for each in positive_sets(table, max_conditions) if len(each) >= min_positives]
+    sizes = [
+        sum(comb(table.num_classes - len(each), excluded) for excluded in range(max_conditions - len(each) + 1))
+        for each in required
+    ]
+    log(f'{sum(sizes):,} of them ask for classes that occur together and are evaluated')
+    sums = np.zeros((max_conditions + 1, max_conditions + 1, 2))
+
+    def evaluate(classes: tuple[int, ...]) -> np.ndarray:
+        return np.stack(module.evaluate_subtree(np.array(classes), max_conditions - len(classes), table), axis=1)
+
+    # Added in the order of the sets: the same last bit on any number of threads.
+    for classes, found in zip(required, workers.run(evaluate, required, sizes), strict=True):
+        sums[len(classes), : len(found)] += found
+    return {counts: Stratum.of_all(size, int(sums[counts][0]), sums[counts][1]) for counts, size in space.items()}
+
+
+def _load(use_numba: bool | None) -> ModuleType:
+    """Return the module that evaluates queries: the compiled kernels, or plain numpy."""
+    if use_numba and not has_numba():
+        raise ValueError('use_numba must be False or None where numba is not installed, got True')
+    kernels = None
+    if use_numba is None or use_numba:
+        kernels = import_compiled(__package__.rpartition('.')[0] + '.kernels', 'retrieval', required=bool(use_numba))
+    return kernels or rankings
 
 
 def _num_processors() -> int:

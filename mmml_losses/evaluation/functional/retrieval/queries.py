@@ -13,7 +13,7 @@ import torch
 
 from ....utils.arrays import ArrayLike, as_array, as_labels, check_whole_number
 from ..predictions import Predictions
-from .conditions import Scale, as_scores_on, log_probability
+from .rankings import Scale, as_scores_on, log_probability
 
 
 class Query(NamedTuple):
