@@ -1,4 +1,4 @@
-# COCO 2017: of 118,287 training and 5,000 validation images those with a label, prepared as in coco2014.py.
+# COCO 2017, prepared as in coco2014.py: the images with a label among 118,287 for training and 5,000 for validation.
 # data/coco/
 #   annotations/instances_train2017.json, annotations/instances_val2017.json
 #   train2017/, val2017/

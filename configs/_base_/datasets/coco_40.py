@@ -1,13 +1,10 @@
-# COCO 2014 with 40% of its labels left (Hill and SPLC paper, Table II): r is 0.8, 96,251 of 241,035 labels. The
-# authors' own draw is a list that Relabelled reads, see docs/labels.md.
+# COCO 2014 with 40% of its labels left, 96,251 of 241,035 (Hill and SPLC paper, Table II, where r is 0.8). The labels
+# that the authors drew are a list that Relabelled reads, see docs/labels.md.
 _base_ = 'coco2014_448.py'
 
 train_dataloader = dict(
     dataset=dict(
-        _delete_=True,
-        type='mmml_losses.MissingLabels',
-        missing_ratio=0.8,
-        dataset=_base_.train_dataloader.dataset,
+        _delete_=True, type='mmml_losses.MissingLabels', missing_ratio=0.8, dataset=_base_.train_dataloader.dataset
     )
 )
 

@@ -1,12 +1,9 @@
-# DigitScenes with missing labels, at the ratio that leaves 40% of COCO's (Hill and SPLC paper, Table II).
+# DigitScenes with labels missing at the ratio that leaves 40% of COCO's (Hill and SPLC paper, Table II).
 _base_ = 'digit_scenes.py'
 
 train_dataloader = dict(
     dataset=dict(
-        _delete_=True,
-        type='mmml_losses.MissingLabels',
-        missing_ratio=0.8,
-        dataset=_base_.train_dataloader.dataset,
+        _delete_=True, type='mmml_losses.MissingLabels', missing_ratio=0.8, dataset=_base_.train_dataloader.dataset
     )
 )
 

@@ -1,5 +1,5 @@
-# DigitScenes with a long tail: 1,155 of the 6,000 training scenes, in which the digits are from 1,000 to 5 times.
-_base_ = ['digit_scenes.py']
+# DigitScenes with a long tail: 1,155 of the 6,000 training scenes. The digits are in 1,000 scenes to 5.
+_base_ = 'digit_scenes.py'
 
 train_dataloader = dict(
     dataset=dict(
@@ -12,7 +12,7 @@ train_dataloader = dict(
     )
 )
 
-# Scenes of each class in the training set, from which the evaluation has head, medium and tail: 4, 3 and 3 classes.
+# Scenes of each class in the training set. They make 4 classes head, 3 medium and 3 tail in the evaluation.
 class_frequencies = [1000, 436, 208, 106, 58, 33, 20, 12, 8, 5]
 val_evaluator = dict(
     metrics=[

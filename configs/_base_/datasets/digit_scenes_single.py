@@ -1,12 +1,8 @@
-# DigitScenes with one label a scene.
+# DigitScenes with one label per scene.
 _base_ = 'digit_scenes.py'
 
 train_dataloader = dict(
-    dataset=dict(
-        _delete_=True,
-        type='mmml_losses.SinglePositive',
-        dataset=_base_.train_dataloader.dataset,
-    )
+    dataset=dict(_delete_=True, type='mmml_losses.SinglePositive', dataset=_base_.train_dataloader.dataset)
 )
 
 val_evaluator = dict(metrics=[*_base_.val_evaluator.metrics, dict(type='mmml_losses.MultiLabelF1')])

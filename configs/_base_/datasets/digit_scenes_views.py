@@ -1,6 +1,6 @@
-# DigitScenes with two random augmentations beside each training scene, for consistency between views (LASD, Eq. 7). Two
-# views are [[], augmentation]. Test scenes are single images.
-_base_ = ['digit_scenes.py']
+# DigitScenes with three views of each training scene, two of them randomly augmented, for consistency between views
+# (LASD paper, Eq. 7). Two views in all are [[], augmentation]. Test scenes have one view.
+_base_ = 'digit_scenes.py'
 
 data_preprocessor = dict(type='mmml_losses.MultiLabelPreprocessor')
 

@@ -1,5 +1,5 @@
-# NUS-WIDE as the LASD paper splits it: the official lists together, 150,000 images drawn for training. The rest of the
-# images that are still there is for testing, 60,260 of the paper's.
+# NUS-WIDE as the LASD paper splits it: 150,000 images drawn for training from both official lists together. Of the rest
+# those that can still be downloaded are for testing; the paper has 60,260.
 # data/nus_wide/
 #   ImageList/TrainImagelist.txt, ImageList/TestImagelist.txt
 #   Groundtruth/TrainTestLabels/Labels_airport_Train.txt, Labels_airport_Test.txt, ...

@@ -1,12 +1,8 @@
-# NUS-WIDE with one label an image: 119,103 images and labels (Hill and SPLC paper, Table II).
+# NUS-WIDE with one label per image: 119,103 images and labels (Hill and SPLC paper, Table II).
 _base_ = 'nus_wide.py'
 
 train_dataloader = dict(
-    dataset=dict(
-        _delete_=True,
-        type='mmml_losses.SinglePositive',
-        dataset=_base_.train_dataloader.dataset,
-    )
+    dataset=dict(_delete_=True, type='mmml_losses.SinglePositive', dataset=_base_.train_dataloader.dataset)
 )
 
 val_evaluator = dict(metrics=[*_base_.val_evaluator.metrics, dict(type='mmml_losses.MultiLabelF1')])

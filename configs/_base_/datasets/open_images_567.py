@@ -1,5 +1,5 @@
-# Open Images with 567 classes as the Hill and SPLC paper trains on it: only images with a label, and what is not known
-# counts as negative. The paper had 1,742,125 training and 37,306 test images; which classes it took is not published.
+# Open Images with 567 classes, as the Hill and SPLC paper trains on it: only images with a label, and unknown labels
+# count as negative. The paper had 1,742,125 training and 37,306 test images. It does not publish its list of classes.
 # data/open_images/
 #   classes_567.txt, an identifier such as /m/011k07 a line; all else as in open_images.py
 _base_ = 'open_images.py'

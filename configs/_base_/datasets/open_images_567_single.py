@@ -1,12 +1,8 @@
-# Open Images with 567 classes and one label an image (Hill and SPLC paper, Table II: 1,742,125 images and labels).
+# Open Images with 567 classes and one label per image: 1,742,125 images and labels (Hill and SPLC paper, Table II).
 _base_ = 'open_images_567.py'
 
 train_dataloader = dict(
-    dataset=dict(
-        _delete_=True,
-        type='mmml_losses.SinglePositive',
-        dataset=_base_.train_dataloader.dataset,
-    )
+    dataset=dict(_delete_=True, type='mmml_losses.SinglePositive', dataset=_base_.train_dataloader.dataset)
 )
 
 val_evaluator = dict(metrics=[*_base_.val_evaluator.metrics, dict(type='mmml_losses.MultiLabelF1')])

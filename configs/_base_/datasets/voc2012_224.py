@@ -2,17 +2,8 @@
 # does not state its image size.
 _base_ = 'voc2012.py'
 
-train_pipeline = [
-    dict(type='LoadImageFromFile'),
-    dict(type='Resize', scale=(224, 224)),  # the whole image: a crop could lose an object and keep its label
-    dict(type='RandomFlip', prob=0.5, direction='horizontal'),
-    dict(type='PackInputs'),
-]
-test_pipeline = [
-    dict(type='LoadImageFromFile'),
-    dict(type='Resize', scale=(224, 224)),
-    dict(type='PackInputs'),
-]
+train_pipeline = [_base_.train_pipeline[0], dict(type='Resize', scale=(224, 224)), *_base_.train_pipeline[2:]]
+test_pipeline = [_base_.test_pipeline[0], dict(type='Resize', scale=(224, 224)), *_base_.test_pipeline[2:]]
 
 train_dataloader = dict(batch_size=256, dataset=dict(pipeline=train_pipeline))
 val_dataloader = dict(batch_size=256, dataset=dict(pipeline=test_pipeline))

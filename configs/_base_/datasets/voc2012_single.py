@@ -1,13 +1,9 @@
-# VOC 2012 with one label an image, at 448 px (Hill and SPLC paper, Table II; LASD paper, Table 1, which does not state
-# its image size): 5,717 images and labels.
+# VOC 2012 with one label per image, 5,717 images and labels, at 448 px (Hill and SPLC paper, Table II; LASD paper,
+# Table 1, which does not state its image size).
 _base_ = 'voc2012.py'
 
 train_dataloader = dict(
-    dataset=dict(
-        _delete_=True,
-        type='mmml_losses.SinglePositive',
-        dataset=_base_.train_dataloader.dataset,
-    )
+    dataset=dict(_delete_=True, type='mmml_losses.SinglePositive', dataset=_base_.train_dataloader.dataset)
 )
 
 val_evaluator = dict(metrics=[*_base_.val_evaluator.metrics, dict(type='mmml_losses.MultiLabelF1')])

@@ -1,7 +1,7 @@
-# VQA v2 as frozen features: each row is those of the question, then those of the image.
+# VQA v2 as frozen features. A row holds the features of the question, then those of the image.
 # data/vqa_features.npz
 #   train_features (N, 768 + 2048), train_labels (N, 3129) with soft scores, as mmml_losses.VQASoftAnswers has them
-#   test_features, test_labels with the answers that anyone gave as 1 (score_rule='any'): the metrics need hard labels
+#   test_features, test_labels: 1 for every answer that anyone gave (score_rule='any'), as the metrics need hard labels
 _base_ = 'features.py'
 
 ann_file = 'data/vqa_features.npz'

@@ -1,0 +1,9 @@
+# Images at 448 px, in batches of 64; all else as in _images.py.
+_base_ = '_images.py'
+
+train_pipeline = [_base_.train_pipeline[0], dict(type='Resize', scale=(448, 448)), *_base_.train_pipeline[2:]]
+test_pipeline = [_base_.test_pipeline[0], dict(type='Resize', scale=(448, 448)), *_base_.test_pipeline[2:]]
+
+train_dataloader = dict(batch_size=64, dataset=dict(pipeline=train_pipeline))
+val_dataloader = dict(batch_size=64, dataset=dict(pipeline=test_pipeline))
+test_dataloader = val_dataloader
