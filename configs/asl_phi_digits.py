@@ -1,4 +1,11 @@
 # ASL on DigitScenes. Every metric comes twice: raw, and for the probabilities that phi corrects (SPA paper, Eq. 15).
-_base_ = 'asl_digits.py'
+_base_ = [
+    '_base_/models/resnet_digits.py',
+    '_base_/datasets/digit_scenes.py',
+    '_base_/schedules/digits.py',
+    '_base_/losses/asl.py',
+    '_base_/default_runtime.py',
+]
 
+model = dict(head=dict(loss=_base_.loss))
 custom_hooks = [*_base_.custom_hooks, dict(type='mmml_losses.PostHocCalibrationHook', methods=['phi'])]

@@ -4,6 +4,7 @@ _base_ = [
     '_base_/datasets/voc2012.py',
     '_base_/schedules/hill_paper.py',
     '_base_/losses/bce.py',
+    '_base_/ema_runtime.py',
 ]
 
 model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=dict(_base_.loss, reduction='sum')))

@@ -4,6 +4,7 @@ _base_ = [
     '_base_/models/resnet50.py',
     '_base_/datasets/coco_40.py',
     '_base_/schedules/hill_paper.py',
+    '_base_/ema_runtime.py',
 ]
 
 num_classes = _base_.data_preprocessor.num_classes

@@ -5,6 +5,7 @@ _base_ = [
     '_base_/datasets/nus_wide_single.py',
     '_base_/schedules/hill_paper.py',
     '_base_/losses/splc.py',
+    '_base_/ema_runtime.py',
 ]
 
 model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=dict(_base_.loss, reduction='sum')))

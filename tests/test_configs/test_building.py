@@ -1,5 +1,7 @@
 """Every config has a model, an optimiser, a schedule and data that fit together."""
 
+import re
+
 import pytest
 import torch
 from mmengine.config import Config
@@ -40,3 +42,10 @@ def test_the_features_of_each_network_fit_its_head(network, fast_building):
 def test_no_network_is_left_out():
     files = {file.stem for file in (FOLDER / '_base_' / 'models').glob('*.py')}
     assert files == {*NETWORKS, 'resnet_digits', 'linear_features', 'mlp_features', 'fusion_features'}
+
+
+@pytest.mark.parametrize('config', CONFIGS, ids=lambda config: config.stem)
+def test_every_config_lists_its_runtime(config):
+    """So that it can be copied as it is, and none gets two."""
+    runtimes = re.findall(r"^    '_base_/(\w+_runtime)\.py',$", config.read_text(), flags=re.MULTILINE)
+    assert runtimes in (['default_runtime'], ['ema_runtime'])
