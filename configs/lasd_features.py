@@ -1,5 +1,5 @@
-# LASD as a linear probe: a linear layer on frozen features of COCO with one label per image, with the values of the LASD
-# paper for COCO (Tables 1 and 4). Consistency needs views of the images, which features do not have.
+# LASD as a linear probe: a linear layer on frozen features of COCO with one label per image. The values are those of
+# the LASD paper for COCO (Tables 1 and 4). Consistency needs views of the images, which features do not have.
 _base_ = [
     '_base_/models/linear_features.py',
     '_base_/datasets/features.py',

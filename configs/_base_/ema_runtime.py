@@ -1,5 +1,5 @@
-# Runtime settings with a moving average of the weights, as the Hill and SPLC paper has it (Section IV-A). The paper does
-# not state its decay; these values are ours and untested.
+# Runtime settings with a moving average of the weights, as in the Hill and SPLC paper (Section IV-A). The paper does
+# not state the decay of the average; these values are ours and untested.
 _base_ = 'default_runtime.py'
 
 # gamma: the average is over about the last tenth of the iterations until there are 33,000 of them. A constant momentum
