@@ -1,4 +1,4 @@
-"""The tables of configs/README.md name every config, and nothing that is not there."""
+"""The index of the configs and its pages name every config, and nothing that does not exist."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,10 @@ from mmml_losses.registry import LOSSES
 
 from .conftest import CONFIGS, FOLDER
 
-TEXT = (FOLDER / 'README.md').read_text()
+INDEX = (FOLDER / 'README.md').read_text()
+PAPERS = sorted((FOLDER / 'papers').glob('*.md'))
+DETECTORS = (FOLDER / 'det' / 'README.md').read_text()
+TEXT = '\n'.join([INDEX, *(page.read_text() for page in PAPERS), DETECTORS])
 # What a name in a table stands for.
 PLACEHOLDERS = dict(
     NET=('ecaresnet50t', 'vit_b32', 'mobilenet_v3_large', 'resnet101', 'swin_s'),
@@ -31,6 +34,14 @@ def meanings(name: str) -> set[str]:
     return {name}
 
 
+def test_every_page_is_linked_and_every_link_leads_to_a_file():
+    for page in (FOLDER / 'README.md', *PAPERS, FOLDER / 'det' / 'README.md'):
+        links = {(page.parent / link).resolve() for link in re.findall(r'\]\(([^)#:]+)\)', page.read_text())}
+        assert all(link.is_file() for link in links), page
+        if page.parent == FOLDER:
+            assert links >= {*PAPERS, FOLDER / 'det' / 'README.md'}
+
+
 def test_every_config_is_listed():
     listed = set(CONFIG.findall(TEXT))
     assert not {config.stem for config in CONFIGS} - listed
@@ -45,11 +56,10 @@ def test_every_listed_config_exists():
 
 
 def test_every_detector_is_listed():
-    text = TEXT[TEXT.index('## Detectors') :]
     files = {config.stem for config in (FOLDER / 'det').glob('*.py')}
-    listed = set(re.findall(r'`det/(\w+)\.py`', text))
+    listed = set(re.findall(r'`det/(\w+)\.py`', DETECTORS))
     assert {name for name in listed if 'HEAD' not in name} == {name for name in files if '_digits' in name}
-    sentence = text[: text.index('None of them')]
+    sentence = DETECTORS[: DETECTORS.index('None of them')]
     heads, losses = (re.findall(r'`(\w+)`', part) for part in sentence.split('HEAD is')[1].split('; LOSS is'))
     assert {name for name in files if name.endswith('_coco')} == (
         {f'{head}_{loss}_coco' for head in heads for loss in losses[:-2]}
@@ -66,9 +76,11 @@ def test_every_listed_loss_exists():
 
 
 def test_every_row_has_a_config_the_papers_figure_and_ours():
-    tables = re.findall(r'^\| row in the paper .*\n\|[-|]+\n((?:\|.*\n)+)', TEXT, flags=re.MULTILINE)
-    assert len(tables) == 5  # one for each paper
-    rows = [row.strip('|').split('|') for table in tables for row in table.splitlines()]
+    assert len(PAPERS) == 5
+    rows = []
+    for page in PAPERS:
+        (table,) = re.findall(r'^\| row in the paper .*\n\|[-|]+\n((?:\|.*\n)+)', page.read_text(), flags=re.MULTILINE)
+        rows += [row.strip('|').split('|') for row in table.splitlines()]
     assert all(len(row) == 4 and all(cell.strip() for cell in row) for row in rows)
 
 
