@@ -7,14 +7,11 @@ __all__ = []
 if find_spec('mmpretrain') is not None:
     from .batch_augments import UnionMixup, UnionMosaic
     from .experts import ExpertsHead
-    from .features import FeatureBackbone, FeaturePreprocessor
-    from .fusion import FeatureFusion
+    from .features import FeatureBackbone, FeatureFusion, FeaturePreprocessor, GlobalMaxPooling
     from .heads import MultiLabelHead
     from .inferencer import MultiLabelInferencer
     from .ml_gcn import GCNHead
-    from .pooling import GlobalMaxPooling
-    from .preprocessing import MultiLabelPreprocessor
-    from .views import MultiViewClassifier
+    from .preprocessing import MultiLabelPreprocessor, MultiViewClassifier
 
     __all__ += [
         'ExpertsHead',

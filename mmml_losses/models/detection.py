@@ -1,10 +1,16 @@
-"""The link of the loss for heads that spell the sigmoid."""
+"""Heads of MMDetection that score through the link of their loss. Imported on demand: see ``registry.py``."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from ...losses import MultiLabelLoss
+from ..hosts.mmdet import require_mmdet
+from ..losses import MultiLabelLoss
+from ..registry import MODELS
+
+require_mmdet('mmml_losses.models.detection')
+
+from mmdet.models import dense_heads as mmdet  # noqa: E402 (there may be no such module)
 
 
 class LinkedScores:
@@ -47,3 +53,43 @@ class LinkedQueries(LinkedScores):
 
     def _get_targets_single(self, cls_score: Tensor, *args, **kwargs) -> tuple:
         return super()._get_targets_single(self.log_odds(cls_score), *args, **kwargs)
+
+
+@MODELS.register_module()
+class DETRHead(LinkedQueries, mmdet.DETRHead):
+    """MMDetection's head of DETR, matched and scored through the link of the loss."""
+
+
+@MODELS.register_module()
+class ConditionalDETRHead(LinkedQueries, mmdet.ConditionalDETRHead):
+    """MMDetection's head of Conditional DETR, matched and scored through the link of the loss."""
+
+
+@MODELS.register_module()
+class DABDETRHead(LinkedQueries, mmdet.DABDETRHead):
+    """MMDetection's head of DAB-DETR, matched and scored through the link of the loss."""
+
+
+@MODELS.register_module()
+class DeformableDETRHead(LinkedQueries, mmdet.DeformableDETRHead):
+    """MMDetection's head of Deformable DETR, matched and scored through the link of the loss."""
+
+
+@MODELS.register_module()
+class DINOHead(LinkedQueries, mmdet.DINOHead):
+    """MMDetection's head of DINO, matched and scored through the link of the loss."""
+
+
+@MODELS.register_module()
+class PAAHead(LinkedScores, mmdet.PAAHead):
+    """MMDetection's head of PAA, scored through the link of the loss."""
+
+
+@MODELS.register_module()
+class FoveaHead(LinkedScores, mmdet.FoveaHead):
+    """MMDetection's head of FoveaBox, scored through the link of the loss."""
+
+
+@MODELS.register_module()
+class RepPointsHead(LinkedScores, mmdet.RepPointsHead):
+    """MMDetection's head of RepPoints, scored through the link of the loss."""
