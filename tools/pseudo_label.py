@@ -12,10 +12,10 @@ from pathlib import Path
 from mmengine.config import Config
 
 from mmml_losses.cli import launch
-from mmml_losses.engine.config_data import require_data
+from mmml_losses.engine.config_data import label_with_the_test_run, require_data
 from mmml_losses.engine.resuming import safe_checkpoint
 from mmml_losses.procedures.draw_labels import check_output, make_folder
-from mmml_losses.procedures.pseudo_label import label_with_the_test_run, shows_progress_bar, write_pseudo_labels
+from mmml_losses.procedures.pseudo_label import shows_progress_bar, write_pseudo_labels
 from mmml_losses.utils.errors import UsageError
 
 LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'

@@ -5,19 +5,25 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 
-from mmengine.config import Config
+from mmengine.config import Config, ConfigDict
 from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS, DefaultScope
 
 from ..datasets import AnnotationError, MissingDataError
-from ..datasets.labels.nesting import walk_configs
+from ..datasets.labels.nesting import leaf_configs, walk_configs
 from ..datasets.readers.reader import MultiLabelReader
 from ..datasets.wrappers.label_wrapper import LabelWrapper
 from ..utils.errors import UsageError
 
 DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
+# A Runner takes them only together.
+NEEDED_BY_OTHER_RUNS = (
+    *('train_dataloader', 'train_cfg', 'optim_wrapper', 'param_scheduler'),
+    *('val_dataloader', 'val_cfg', 'val_evaluator'),
+)
 
 
 def require_data(cfg: Config, config_file: str) -> None:
@@ -145,3 +151,35 @@ def _do_without_images(cfg: Config) -> None:
             # They are below the data root already, which is not put before absolute paths.
             folders = {key: os.path.abspath(folder) for key, folder in folders.items()}
             settings['data_prefix'] = folders if len(folders) > 1 else folders['img_path']
+
+
+def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
+    """Turn a config into a test run over one of its datasets: unaugmented, in order, each sample once.
+
+    Only the pipeline of the dataset changes, so that it has the samples and labels it has in training. The config can
+    no longer train or validate, and needs no other data.
+
+    Args:
+        cfg: The config, changed in place.
+        dataloader: Whose dataset, such as ``'train'``.
+    """
+    loader = cfg.get(f'{dataloader}_dataloader')
+    if loader is None:
+        raise UsageError(f'the config has no {dataloader}_dataloader')
+    test_loader = deepcopy(cfg.get('test_dataloader') or cfg.get('val_dataloader'))
+    pipelines = [leaf.pipeline for leaf in leaf_configs(test_loader and test_loader.dataset) if leaf.get('pipeline')]
+    if not pipelines:
+        raise UsageError('the config has no test_dataloader with a pipeline, which pseudo labels are made with')
+    dataset = deepcopy(loader.dataset)
+    for leaf in leaf_configs(dataset):
+        leaf.pipeline = deepcopy(pipelines[0])
+    for key in ('batch_sampler', 'num_batch_per_epoch'):
+        test_loader.pop(key, None)
+    # One by one: update() would mix the old and the new dataset.
+    test_loader.dataset = dataset
+    test_loader.sampler = dict(type='DefaultSampler', shuffle=False)
+    test_loader.drop_last = False
+    cfg.merge_from_dict(dict.fromkeys(NEEDED_BY_OTHER_RUNS))
+    cfg.test_dataloader = test_loader
+    cfg.test_evaluator = []
+    cfg.test_cfg = cfg.get('test_cfg') or ConfigDict()

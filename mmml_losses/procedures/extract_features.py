@@ -23,12 +23,12 @@ from torch import nn
 from ..datasets import AnnotationError, read_label_changes, read_labels
 from ..datasets.labels.data_infos import numbered
 from ..datasets.labels.nesting import leaf_datasets
-from ..engine.config_data import require_data
+from ..engine.config_data import label_with_the_test_run, require_data
 from ..engine.running import dataloader_with_defaults
 from ..utils.errors import UsageError
 from .feature_model import pooled_features
 from .feature_parts import FeatureParts
-from .pseudo_label import label_with_the_test_run, shows_progress_bar
+from .pseudo_label import shows_progress_bar
 
 # Ways to draw images more than once.
 REPEATING = ('RepeatDataset', 'ClassBalancedDataset')

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
-from mmengine.config import Config, ConfigDict
+from mmengine.config import Config
 from mmengine.dist import is_main_process
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
@@ -21,7 +20,7 @@ from mmengine.utils import ProgressBar
 
 from ..datasets import AnnotationError
 from ..datasets.labels.label_file import save_label_file
-from ..datasets.labels.nesting import leaf_configs, leaf_datasets
+from ..datasets.labels.nesting import leaf_datasets
 from ..datasets.labels.reading import read_labels
 from ..datasets.labels.sample_labels import POSITIVE, UNKNOWN, SampleLabels
 from ..engine import running
@@ -30,11 +29,6 @@ from ..utils.arrays import as_probabilities
 from ..utils.errors import UsageError
 
 MOST_CORRECTED = 10
-# A Runner takes them only together.
-NEEDED_BY_OTHER_RUNS = (
-    *('train_dataloader', 'train_cfg', 'optim_wrapper', 'param_scheduler'),
-    *('val_dataloader', 'val_cfg', 'val_evaluator'),
-)
 
 
 def correct_labels(labels: np.ndarray, probabilities: np.ndarray, threshold: float) -> np.ndarray:
@@ -85,38 +79,6 @@ def describe_correction(before: np.ndarray, after: np.ndarray, classes: Sequence
         old_per_class = (before == POSITIVE).sum(axis=0)
         lines += [f'{classes[i]:<{width}}  {old_per_class[i]:>9,}  {per_class[i]:>9,}' for i in most]
     return '\n'.join(lines)
-
-
-def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
-    """Turn a config into a test run over one of its datasets: unaugmented, in order, each sample once.
-
-    Only the pipeline of the dataset changes, so that it has the samples and labels it has in training. The config can
-    no longer train or validate, and needs no other data.
-
-    Args:
-        cfg: The config, changed in place.
-        dataloader: Whose dataset, such as ``'train'``.
-    """
-    loader = cfg.get(f'{dataloader}_dataloader')
-    if loader is None:
-        raise UsageError(f'the config has no {dataloader}_dataloader')
-    test_loader = deepcopy(cfg.get('test_dataloader') or cfg.get('val_dataloader'))
-    pipelines = [leaf.pipeline for leaf in leaf_configs(test_loader and test_loader.dataset) if leaf.get('pipeline')]
-    if not pipelines:
-        raise UsageError('the config has no test_dataloader with a pipeline, which pseudo labels are made with')
-    dataset = deepcopy(loader.dataset)
-    for leaf in leaf_configs(dataset):
-        leaf.pipeline = deepcopy(pipelines[0])
-    for key in ('batch_sampler', 'num_batch_per_epoch'):
-        test_loader.pop(key, None)
-    # One by one: update() would mix the old and the new dataset.
-    test_loader.dataset = dataset
-    test_loader.sampler = dict(type='DefaultSampler', shuffle=False)
-    test_loader.drop_last = False
-    cfg.merge_from_dict(dict.fromkeys(NEEDED_BY_OTHER_RUNS))
-    cfg.test_dataloader = test_loader
-    cfg.test_evaluator = []
-    cfg.test_cfg = cfg.get('test_cfg') or ConfigDict()
 
 
 def write_pseudo_labels(cfg: Config, out: Path, threshold: float, made_by: Mapping) -> str | None:

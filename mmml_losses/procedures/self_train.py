@@ -15,11 +15,12 @@ from mmengine.dist import get_world_size, init_dist, is_distributed, is_main_pro
 from mmengine.runner import find_latest_checkpoint
 
 from ..engine import running
+from ..engine.config_data import label_with_the_test_run
 from ..engine.resuming import safe_checkpoint, train
 from ..evaluation.metrics.base import finite_or_none
 from ..registry import SCOPE
 from ..utils.errors import UsageError
-from .pseudo_label import label_with_the_test_run, write_pseudo_labels
+from .pseudo_label import write_pseudo_labels
 from .stages import StageRecord, flat_settings
 
 RECORD_FILE = 'self_training.json'

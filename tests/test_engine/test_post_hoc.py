@@ -12,6 +12,7 @@ import torch
 from mmengine.config import ConfigDict
 from mmengine.runner import Runner
 
+from mmml_losses.engine.config_data import label_with_the_test_run
 from mmml_losses.engine.hooks.post_hoc import PostHocCalibrationHook, averaged_weights, predict
 from mmml_losses.evaluation import log_odds_of
 from mmml_losses.hosts.checkpoints import check_checkpoint
@@ -235,7 +236,7 @@ def test_evaluators_of_others_are_refused_and_runs_without_measures_left_alone(c
     cfg = config(folder='pseudo', methods=['phi'])
     trained(cfg)
     cfg.load_from, cfg.experiment_name = str(tmp_path / 'pseudo' / 'epoch_3.pth'), 'pseudo labels'
-    pseudo_labels.label_with_the_test_run(cfg, 'train')
+    label_with_the_test_run(cfg, 'train')
     text = pseudo_labels.write_pseudo_labels(cfg, tmp_path / 'labels.json', 0.5, {})
     assert 'labels before' in text
 

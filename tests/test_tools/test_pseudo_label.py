@@ -18,8 +18,9 @@ import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretr
 from mmml_losses.datasets import DigitScenes, Relabelled
 from mmml_losses.datasets.labels.reading import read_labels
 from mmml_losses.datasets.labels.sample_labels import SampleLabels
+from mmml_losses.engine.config_data import label_with_the_test_run
 from mmml_losses.procedures import pseudo_label as pseudo_labels
-from mmml_losses.procedures.pseudo_label import correct_labels, describe_correction, label_with_the_test_run
+from mmml_losses.procedures.pseudo_label import correct_labels, describe_correction
 from mmml_losses.utils.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
