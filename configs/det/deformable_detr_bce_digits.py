@@ -1,10 +1,4 @@
 # Deformable DETR with BCE on digit scenes.
-_base_ = [
-    '_base_/deformable_detr_digits.py',
-    '_base_/digits.py',
-    '_base_/schedule_digits.py',
-    '_base_/plugin.py',
-    '../_base_/losses/bce.py',
-]
+_base_ = ['_base_/deformable_detr_digits.py', '_base_/digits.py', '../_base_/losses/bce.py']
 
 model = dict(bbox_head=dict(loss_cls=_base_.loss))

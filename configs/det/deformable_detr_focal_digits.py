@@ -1,10 +1,4 @@
 # Deformable DETR with Focal on digit scenes.
-_base_ = [
-    '_base_/deformable_detr_digits.py',
-    '_base_/digits.py',
-    '_base_/schedule_digits.py',
-    '_base_/plugin.py',
-    '_base_/losses/focal.py',
-]
+_base_ = ['_base_/deformable_detr_digits.py', '_base_/digits.py', '_base_/losses/focal.py']
 
 model = dict(bbox_head=dict(loss_cls=dict(_base_.loss, loss_weight=2.0)))

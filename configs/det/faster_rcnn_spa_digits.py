@@ -1,10 +1,4 @@
 # Faster R-CNN with SPA on digit scenes.
-_base_ = [
-    '_base_/faster_rcnn_digits.py',
-    '_base_/digits.py',
-    '_base_/schedule_digits.py',
-    '_base_/plugin.py',
-    '../_base_/losses/spa.py',
-]
+_base_ = ['_base_/faster_rcnn_digits.py', '_base_/digits.py', '../_base_/losses/spa.py']
 
 model = dict(roi_head=dict(bbox_head=dict(loss_cls=_base_.loss)))

@@ -1,10 +1,4 @@
 # RetinaNet with BCE on digit scenes of which half of the boxes are hidden.
-_base_ = [
-    '_base_/retinanet_digits.py',
-    '_base_/digits_50.py',
-    '_base_/schedule_digits.py',
-    '_base_/plugin.py',
-    '../_base_/losses/bce.py',
-]
+_base_ = ['_base_/retinanet_digits.py', '_base_/digits_50.py', '../_base_/losses/bce.py']
 
 model = dict(bbox_head=dict(loss_cls=_base_.loss))

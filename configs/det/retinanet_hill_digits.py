@@ -1,10 +1,4 @@
 # RetinaNet with Hill on digit scenes.
-_base_ = [
-    '_base_/retinanet_digits.py',
-    '_base_/digits.py',
-    '_base_/schedule_digits.py',
-    '_base_/plugin.py',
-    '../_base_/losses/hill.py',
-]
+_base_ = ['_base_/retinanet_digits.py', '_base_/digits.py', '../_base_/losses/hill.py']
 
 model = dict(bbox_head=dict(loss_cls=_base_.loss))

@@ -1,5 +1,5 @@
 # DigitScenes for detectors: made on first use, without a download, under data/digit_scenes_96.
-_base_ = 'mmdet::_base_/default_runtime.py'
+_base_ = ['mmdet::_base_/default_runtime.py', 'plugin.py', 'schedule_digits.py']
 
 scenes = dict(
     type='mmml_losses.DigitScenes',
