@@ -1,4 +1,5 @@
-# ASL on DigitScenes. Every metric comes twice: raw, and for the probabilities that phi corrects (SPA paper, Eq. 15).
+# ASL on DigitScenes. Every metric is reported twice: raw, and for the probabilities corrected by phi (SPA paper, Eq.
+# 15).
 _base_ = [
     '_base_/models/resnet_digits.py',
     '_base_/datasets/digit_scenes.py',

@@ -1,5 +1,5 @@
-# BalPoE with a BCE base on COCO-LT with class-aware sampling (DR paper, Table 1): three experts, for the class prior to
-# the power of 0, 1 and 2. The paper does not print the powers.
+# BalPoE with a BCE base on COCO-LT with class-aware sampling (DR paper, Table 1): three experts, whose class priors
+# have the powers 0, 1 and 2. The paper does not print the powers.
 _base_ = [
     '_base_/models/resnet50.py',
     '_base_/datasets/coco_lt.py',

@@ -1,5 +1,5 @@
 # A linear layer on frozen features of any backbone, see _base_/datasets/features.py. For a file of other sizes set
-# num_classes and in_channels; for a hidden layer take _base_/models/mlp_features.py as bce_mlp_features.py does.
+# num_classes and in_channels. bce_mlp_features.py adds a hidden layer.
 _base_ = [
     '_base_/models/linear_features.py',
     '_base_/datasets/features.py',

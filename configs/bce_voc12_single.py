@@ -1,4 +1,4 @@
-# AN, BCE with unobserved labels as negatives, on VOC 2012 with one label an image, in the recipe of the LASD paper
+# AN, BCE with unobserved labels as negatives, on VOC 2012 with one label per image, in the recipe of the LASD paper
 # (Table 2). Its other losses are --loss NAME with this config.
 _base_ = [
     '_base_/models/resnet50.py',

@@ -1,5 +1,5 @@
 # ERM on VOC-LT: BCE without class-aware sampling (DR paper, Table 1). RW, Focal, LDAM, CB Focal and ASL are --loss NAME
-# with this config: the paper does not count them among those with class-aware sampling.
+# with this config: the paper does not list them among the methods with class-aware sampling.
 _base_ = [
     '_base_/models/resnet50.py',
     '_base_/datasets/voc_lt.py',

@@ -1,4 +1,4 @@
-# EPR on DigitScenes with one label a scene.
+# EPR on DigitScenes with one label per scene.
 _base_ = [
     '_base_/models/resnet_digits.py',
     '_base_/datasets/digit_scenes_single.py',

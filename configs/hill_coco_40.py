@@ -1,6 +1,6 @@
 # Hill on COCO with 40% of its labels left (Simple and Robust Loss Design for Multi-Label Learning with Missing Labels,
-# Table III), ResNet-50 at 448 px. Siblings with the networks of Table IX: hill_coco_40_mobilenet_v3_large.py,
-# hill_coco_40_resnet101.py, hill_coco_40_swin_s.py.
+# Table III), ResNet-50 at 448 px. The networks of Table IX are in hill_coco_40_mobilenet_v3_large.py,
+# hill_coco_40_resnet101.py and hill_coco_40_swin_s.py.
 _base_ = [
     '_base_/models/resnet50.py',
     '_base_/datasets/coco_40.py',

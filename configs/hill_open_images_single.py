@@ -1,4 +1,4 @@
-# Hill on Open Images with one label an image (Simple and Robust Loss Design for Multi-Label Learning with Missing
+# Hill on Open Images with one label per image (Simple and Robust Loss Design for Multi-Label Learning with Missing
 # Labels, Table V), ResNet-50 at 448 px.
 _base_ = [
     '_base_/models/resnet50.py',

@@ -1,4 +1,4 @@
-# Hill on VOC 2012 with one label an image (Simple and Robust Loss Design for Multi-Label Learning with Missing Labels,
+# Hill on VOC 2012 with one label per image (Simple and Robust Loss Design for Multi-Label Learning with Missing Labels,
 # Table IV), ResNet-50 at 448 px.
 _base_ = [
     '_base_/models/resnet50.py',

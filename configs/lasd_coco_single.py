@@ -1,5 +1,5 @@
-# LASD with consistency between views on COCO with one label an image (Leveraged Asymmetric Loss with Disambiguation for
-# Multi-label Recognition with One-positive Annotations, Table 2), ResNet-50.
+# LASD with consistency between views on COCO with one label per image (Leveraged Asymmetric Loss with Disambiguation
+# for Multi-label Recognition with One-positive Annotations, Table 2), ResNet-50.
 _base_ = [
     '_base_/models/resnet50.py',
     '_base_/datasets/coco_single_views.py',

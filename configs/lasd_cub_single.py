@@ -1,4 +1,4 @@
-# LASD with consistency between views on CUB-200-2011 with one label an image (Leveraged Asymmetric Loss with
+# LASD with consistency between views on CUB-200-2011 with one label per image (Leveraged Asymmetric Loss with
 # Disambiguation for Multi-label Recognition with One-positive Annotations, Table 2), ResNet-50.
 _base_ = [
     '_base_/models/resnet50.py',

@@ -1,4 +1,4 @@
-# LASD with consistency between views, on DigitScenes with one label a scene.
+# LASD with consistency between views, on DigitScenes with one label per scene.
 _base_ = [
     '_base_/models/resnet_digits.py',
     '_base_/datasets/digit_scenes_single_views.py',
@@ -11,7 +11,7 @@ loss = dict(
     losses=dict(
         lasd=dict(
             type='mmml_losses.LASDLoss',
-            positive_leverage=0.1,  # this value and the next, and alpha below, are those for VOC12 (Table 4)
+            positive_leverage=0.1,  # this value, the next and alpha below are for VOC12 (Table 4)
             threshold=0.9,
             expected_positives=2.2,  # labels of a scene, on average
             loss_weight=10.0,  # Eq. 6 is a sum over the classes

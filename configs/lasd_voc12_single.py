@@ -1,5 +1,5 @@
-# LASD with consistency between views on VOC 2012 with one label an image (Leveraged Asymmetric Loss with Disambiguation
-# for Multi-label Recognition with One-positive Annotations, Table 2), ResNet-50.
+# LASD with consistency between views on VOC 2012 with one label per image (Leveraged Asymmetric Loss with
+# Disambiguation for Multi-label Recognition with One-positive Annotations, Table 2), ResNet-50.
 _base_ = [
     '_base_/models/resnet50.py',
     '_base_/datasets/voc2012_single_views.py',

@@ -1,4 +1,4 @@
-# LL-Cp on DigitScenes with one label a scene.
+# LL-Cp on DigitScenes with one label per scene.
 _base_ = [
     '_base_/models/resnet_digits.py',
     '_base_/datasets/digit_scenes_single.py',

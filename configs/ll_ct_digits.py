@@ -1,4 +1,4 @@
-# LL-Ct on DigitScenes with one label a scene.
+# LL-Ct on DigitScenes with one label per scene.
 _base_ = [
     '_base_/models/resnet_digits.py',
     '_base_/datasets/digit_scenes_single.py',

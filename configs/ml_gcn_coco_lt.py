@@ -1,6 +1,7 @@
-# ML-GCN on COCO-LT (DR paper, Table 1), over BCE: the labels that come together at least 0.4 of the time are joined,
-# and weigh 0.2 beside the label itself. Without class-aware sampling: the paper does not count it among those with it.
-# Give vectors of the class names with model.head.word_vectors=FILE; without, every class is a vector of its own.
+# ML-GCN on COCO-LT (DR paper, Table 1), over BCE. A label is joined to those that occur in at least 0.4 of its images;
+# together they weigh 0.2, and the label itself 0.8. There is no class-aware sampling, as the paper does not list ML-GCN
+# among the methods with it. Word vectors of the class names come from model.head.word_vectors=FILE; by default every
+# class has a one-hot vector.
 _base_ = [
     '_base_/models/resnet50.py',
     '_base_/datasets/coco_lt.py',

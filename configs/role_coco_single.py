@@ -1,4 +1,4 @@
-# ROLE on COCO with one label an image, in the recipe of the LASD paper (Table 2). The label estimates learn ten times
+# ROLE on COCO with one label per image, in the recipe of the LASD paper (Table 2). The label estimates learn ten times
 # as fast as the network, and do not decay.
 _base_ = [
     '_base_/models/resnet50.py',

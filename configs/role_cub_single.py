@@ -1,5 +1,5 @@
-# ROLE on CUB-200-2011 with one label an image, in the recipe of the LASD paper (Table 2). The label estimates learn ten
-# times as fast as the network, and do not decay.
+# ROLE on CUB-200-2011 with one label per image, in the recipe of the LASD paper (Table 2). The label estimates learn
+# ten times as fast as the network, and do not decay.
 _base_ = [
     '_base_/models/resnet50.py',
     '_base_/datasets/cub_attributes_single.py',

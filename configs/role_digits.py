@@ -1,4 +1,4 @@
-# ROLE on DigitScenes with one label a scene. The label estimates learn ten times as fast as the network.
+# ROLE on DigitScenes with one label per scene. The label estimates learn ten times as fast as the network.
 _base_ = [
     '_base_/models/resnet_digits.py',
     '_base_/datasets/digit_scenes_single.py',

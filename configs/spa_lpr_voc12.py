@@ -1,5 +1,5 @@
 # SPA + LPR on VOC 2012 at 224 px (Towards Calibrated Multi-label Deep Neural Networks, Section 5.1), on a ResNet-50.
-# Siblings with the paper's two networks: spa_lpr_voc12_ecaresnet50t.py and spa_lpr_voc12_vit_b32.py.
+# The paper's two networks are in spa_lpr_voc12_ecaresnet50t.py and spa_lpr_voc12_vit_b32.py.
 _base_ = [
     '_base_/models/resnet50.py',
     '_base_/datasets/voc2012_224.py',

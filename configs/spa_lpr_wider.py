@@ -1,5 +1,5 @@
 # SPA + LPR on WIDER Attribute at 224 px (Towards Calibrated Multi-label Deep Neural Networks, Section 5.1), on a
-# ResNet-50. Siblings with the paper's two networks: spa_lpr_wider_ecaresnet50t.py and spa_lpr_wider_vit_b32.py.
+# ResNet-50. The paper's two networks are in spa_lpr_wider_ecaresnet50t.py and spa_lpr_wider_vit_b32.py.
 _base_ = [
     '_base_/models/resnet50.py',
     '_base_/datasets/wider_attribute.py',

@@ -1,6 +1,6 @@
 # SPA on VQA v2 (Towards Calibrated Multi-label Deep Neural Networks, Section 5.1 and appendix): soft scores of 3,129
 # answers from features of the question and of the image, see _base_/datasets/vqa_features.py. The paper fine-tunes
-# LXMERT; a product of the two kinds of features stands in its place.
+# LXMERT; here the product of the two kinds of features replaces it.
 _base_ = [
     '_base_/models/fusion_features.py',
     '_base_/datasets/vqa_features.py',

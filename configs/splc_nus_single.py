@@ -1,4 +1,4 @@
-# Focal margin + SPLC on NUS-WIDE with one label an image (Simple and Robust Loss Design for Multi-Label Learning with
+# Focal margin + SPLC on NUS-WIDE with one label per image (Simple and Robust Loss Design for Multi-Label Learning with
 # Missing Labels, Table IV), ResNet-50 at 448 px.
 _base_ = [
     '_base_/models/resnet50.py',

@@ -1,5 +1,5 @@
-# Two-way loss on COCO (Two-way Multi-Label Loss, Section 4.1 and Table 7), ResNet-50. Siblings with its other networks:
-# two_way_coco_resnext50.py, two_way_coco_densenet169.py, two_way_coco_regnety_32gf.py. On the other datasets, put their
+# Two-way loss on COCO (Two-way Multi-Label Loss, Section 4.1 and Table 7), ResNet-50. The paper's other networks are in
+# two_way_coco_resnext50.py, two_way_coco_densenet169.py and two_way_coco_regnety_32gf.py. For other datasets, put their
 # model in place of resnet50.py.
 _base_ = [
     '_base_/models/resnet50.py',

@@ -1,4 +1,4 @@
-# Two-way loss on DigitScenes. The classifier learns as fast as the rest, which starts from scratch.
+# Two-way loss on DigitScenes. The classifier has the learning rate of the rest, as all weights start from scratch.
 _base_ = [
     '_base_/models/resnet_digits.py',
     '_base_/datasets/digit_scenes.py',

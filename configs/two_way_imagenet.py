@@ -1,5 +1,5 @@
-# Two-way loss on ImageNet with one label an image, from scratch (Two-way Multi-Label Loss, Section 4.4 and Table 8),
-# ResNet-50. two_way_imagenet_transfer.py goes on from its checkpoint.
+# Two-way loss on ImageNet with one label per image, from scratch (Two-way Multi-Label Loss, Section 4.4 and Table 8),
+# ResNet-50. two_way_imagenet_transfer.py starts from its checkpoint.
 _base_ = [
     '_base_/models/resnet50.py',
     '_base_/datasets/imagenet.py',

@@ -1,9 +1,9 @@
 # The transfer protocol of the two-way paper (Section 4.4, Table 8): the backbone of two_way_imagenet.py frozen, and a
-# linear classifier trained on another dataset with one label an image, here the 100 classes of Aircraft. How the
-# classifier is trained is not in the paper: softmax and the schedule of Section 4.1 are ours. For other datasets set
-# num_classes, twice, and data_root, in each dataloader.
+# linear classifier trained on another dataset with one label per image, here the 100 classes of Aircraft. The paper
+# does not state how the classifier is trained: softmax and the schedule of Section 4.1 are our choice. For other
+# datasets set num_classes, twice, and data_root, in each dataloader.
 # data/aircraft/
-#   train/CLASS/IMAGE.jpg, ...; val/CLASS/IMAGE.jpg, ... (val: what it is tested on)
+#   train/CLASS/IMAGE.jpg, ...; val/CLASS/IMAGE.jpg, ... (val is the test set)
 # The same on features, in seconds: tools/extract_features.py with this config and that checkpoint, then bce_features.py
 # with --loss softmax.
 _base_ = [

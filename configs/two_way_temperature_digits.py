@@ -1,5 +1,5 @@
-# Two-way loss on DigitScenes. The last validation has every metric twice: raw, and with a temperature that is fitted to
-# scenes of the training set when the training ends.
+# Two-way loss on DigitScenes. The last validation reports every metric twice: raw, and with a temperature that is
+# fitted to training scenes when the training ends.
 _base_ = [
     '_base_/models/resnet_digits.py',
     '_base_/datasets/digit_scenes.py',

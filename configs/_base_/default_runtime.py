@@ -1,4 +1,4 @@
-# Runtime settings that all configs share.
+# Runtime settings that all classifiers share.
 default_scope = 'mmpretrain'
 custom_imports = dict(imports=['mmml_losses'], allow_failed_imports=False)
 
@@ -23,7 +23,8 @@ env_cfg = dict(
     dist_cfg=dict(backend='nccl'),
 )
 
-# Whatever a training logs is a mean over the last iterations, the parts of a sum like the sum itself; rates are not.
+# Every logged value is a mean over the last iterations, also the parts of a sum of losses. Learning rates are not
+# averaged.
 log_processor = dict(mean_pattern=r'^(train/)?(?!(base_)?lr$)[^/]+$')
 
 visualizer = dict(type='UniversalVisualizer', vis_backends=[dict(type='LocalVisBackend')])

@@ -1,5 +1,5 @@
-# ASL + SPLC of the Hill and SPLC paper (Table VII). The threshold is that of Section IV-D, which chose it for focal
-# margin; the paper prints no other.
+# ASL + SPLC of the Hill and SPLC paper (Table VII). Section IV-D chose the threshold for focal margin; the paper prints
+# no other.
 loss = dict(
     type='mmml_losses.SPLCLoss',
     positive='bce',

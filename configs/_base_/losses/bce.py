@@ -1,2 +1,2 @@
-# Binary cross-entropy. Where unobserved labels are given as 0 it is the assume-negative loss, AN.
+# Binary cross-entropy. With unobserved labels given as 0 it is the assume-negative loss, AN.
 loss = dict(type='mmml_losses.BCELoss')

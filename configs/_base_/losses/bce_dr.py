@@ -1,6 +1,4 @@
-# BCE + DR (DR paper, Table 5) with gamma 2 of VOC-LT.
-# Both parts are sums, as Eq. 6 adds up the classes: means over classes and over labels would depend on the batch size
-# in their proportion.
+# BCE + DR (DR paper, Table 5) with gamma 2 of VOC-LT. Both parts are sums, see dr_db_focal.py.
 loss = dict(
     type='mmml_losses.SumLoss',
     losses=dict(

@@ -1,6 +1,5 @@
-# C-LSEP + DB Focal (DR paper, Table 5, where C-LSEP has gamma 1), with the values of DB for VOC-LT.
-# Both parts are sums, as Eq. 6 adds up the classes: means over classes and over labels would depend on the batch size
-# in their proportion.
+# C-LSEP + DB Focal (DR paper, Table 5, where C-LSEP has gamma 1), with the values of DB for VOC-LT. Both parts are
+# sums, see dr_db_focal.py.
 loss = dict(
     type='mmml_losses.SumLoss',
     losses=dict(

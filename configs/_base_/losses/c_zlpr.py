@@ -1,2 +1,2 @@
-# C-ZLPR, ZLPR along the classes (DR paper, Table 3).
+# C-ZLPR, ZLPR over the samples of each class (DR paper, Table 3).
 loss = dict(type='mmml_losses.ZLPRLoss', way='class')

@@ -1,6 +1,6 @@
-# DR + DB Focal (DR paper, Table 1) with the values for VOC-LT; COCO-LT has others, see dr_db_focal_coco_lt.py.
-# Both parts are sums, as Eq. 6 adds up the classes: means over classes and over labels would depend on the batch size
-# in their proportion.
+# DR + DB Focal (DR paper, Table 1) with the values for VOC-LT; COCO-LT has others, see dr_db_focal_coco_lt.py. Both
+# parts are sums, as Eq. 6 adds up the classes. Were one part a mean over classes and the other over labels, their
+# proportion would depend on the batch size.
 loss = dict(
     type='mmml_losses.SumLoss',
     losses=dict(

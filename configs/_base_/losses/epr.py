@@ -1,2 +1,3 @@
-# EPR (LASD paper, Appendix A.2.2) with the positives per image of COCO (Table 1); VOC12 has 1.46, NUS 1.89, CUB 31.4.
+# EPR (LASD paper, Appendix A.2.2) with the positives per image of COCO (Table 1). On VOC12 they are 1.46, on NUS 1.89,
+# on CUB 31.4.
 loss = dict(type='mmml_losses.EPRLoss', expected_positives=2.94, regularizer_weight=1.0)

@@ -1,5 +1,5 @@
-# Answers from standardised features of a question and of an image: both projected, multiplied, and a linear layer. The
-# widths are those of a BERT and a ResNet-50.
+# Answers from standardised features of a question and of an image. Both are projected and multiplied, and a linear
+# layer follows. The widths fit a BERT and a ResNet-50.
 model = dict(
     type='ImageClassifier',
     data_preprocessor=dict(type='mmml_losses.FeaturePreprocessor', standardize=True),

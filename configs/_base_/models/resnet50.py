@@ -1,4 +1,4 @@
-# ResNet-50 with ImageNet weights. The config that takes it says how many classes there are.
+# ResNet-50 with ImageNet weights. A config on top sets the number of classes.
 model = dict(
     type='ImageClassifier',
     backbone=dict(

@@ -1,5 +1,5 @@
 # Three stages of a ResNet-18 at half the usual width, for 64 px scenes on a CPU. A digit covers a few cells of the last
-# 4 x 4 map, so the pooling leans towards the largest ones.
+# 4 x 4 map, so the pooling emphasises the largest values.
 model = dict(
     type='ImageClassifier',
     backbone=dict(

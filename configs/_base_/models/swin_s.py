@@ -1,4 +1,4 @@
-# Swin-S with ImageNet weights of 224 px, in windows of 7 x 7: any image size that 32 divides will do.
+# Swin-S with ImageNet weights of 224 px, in windows of 7 x 7: any image size divisible by 32 works.
 model = dict(
     type='ImageClassifier',
     backbone=dict(

@@ -1,8 +1,8 @@
 # Section 4.1 of the DR paper: SGD, momentum 0.9, weight decay 1e-4, batches of 32, 3e-4 for VOC-LT (COCO-LT: 1e-4), and
-# a warm-up over 500 iterations from a third of that. How long it trains and where the rate falls is not stated: 8
-# epochs of the class-aware sampler and a tenth after the 5th and the 7th are ours and untested.
-# Eq. 5 and 6 add up samples and classes. So the losses of this recipe are sums, those over BCE as well, of which the
-# paper does not speak.
+# a warm-up over 500 iterations from a third of that. The paper does not state the number of epochs and when the rate
+# falls: 8 epochs of the class-aware sampler, and a tenth of the rate after the 5th and the 7th, are ours and untested.
+# Eq. 5 and 6 add up samples and classes. So all losses of this recipe are sums, also those based on BCE, whose
+# reduction the paper does not state.
 optim_wrapper = dict(optimizer=dict(type='SGD', lr=3e-4, momentum=0.9, weight_decay=1e-4))
 param_scheduler = [
     dict(type='LinearLR', start_factor=1 / 3, by_epoch=False, begin=0, end=500),

@@ -1,10 +1,10 @@
 # Section 6.3 of the LASD paper: the whole network for 10 epochs, in batches of 8 or 16, with a learning rate out of
-# 1e-2, 1e-3, 1e-4 and 1e-5. Which ones it chose is not printed, nor the optimiser: Adam, 16 and 1e-5 are ours and
+# 1e-2, 1e-3, 1e-4 and 1e-5. The paper prints neither its choice nor the optimiser: Adam, 16 and 1e-5 are ours and
 # untested.
 #
-# The paper puts 20% of the training set aside to choose by, with full labels. These configs train on all of it, with
-# the values that the paper chose, and evaluate the test set once, at the end. To choose others, leave the last part out
-# of the training and validate on it (with VOC12's 5,717 images):
+# The paper chooses hyper-parameters with 20% of the training set, which keeps its full labels. These configs train on
+# the whole set, with the values that the paper chose, and evaluate the test set once, at the end. To choose other
+# values, leave the last part of the set out of the training and validate on it (here for VOC12's 5,717 images):
 #   --cfg-options train_dataloader.dataset.dataset.indices=4574
 #     val_dataloader.dataset.split=train val_dataloader.dataset.indices=-1143
 optim_wrapper = dict(optimizer=dict(type='Adam', lr=1e-5, weight_decay=0.0))

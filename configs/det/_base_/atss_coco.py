@@ -1,7 +1,7 @@
 # ATSS as MMDetection trains it on COCO: ResNet-50, 12 epochs, 8 GPUs with 2 images each.
 _base_ = ['mmdet::atss/atss_r50_fpn_1x_coco.py', 'plugin.py']
 
-# Focal has alpha 0.25 for positives here; a loss without alpha has it as its weight against the boxes.
+# Here Focal has alpha 0.25 for positives. A loss without alpha has 0.25 as its weight against the boxes.
 model = dict(bbox_head=dict(loss_cls=dict(_delete_=True, use_sigmoid=True, loss_weight=0.25)))
 # Ours: losses other than Focal begin with larger gradients. FCOS has the same limit in its own recipe.
 optim_wrapper = dict(clip_grad=dict(max_norm=35, norm_type=2))

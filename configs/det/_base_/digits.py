@@ -1,4 +1,5 @@
-# DigitScenes for detectors: made on first use, without a download, under data/digit_scenes_96.
+# DigitScenes for detectors, with runtime and schedule: made on first use, without a download, under
+# data/digit_scenes_96.
 _base_ = ['mmdet::_base_/default_runtime.py', 'plugin.py', 'schedule_digits.py']
 
 scenes = dict(
@@ -17,7 +18,7 @@ train_pipeline = [
 ]
 test_pipeline = [
     dict(type='LoadImageFromFile'),
-    dict(type='Resize', scale=(96, 96)),  # they have this size; the heads ask for the factor
+    dict(type='Resize', scale=(96, 96)),  # no change: the heads need the scale factor
     dict(type='LoadAnnotations', with_bbox=True),
     dict(type='PackDetInputs', meta_keys=('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor')),
 ]

@@ -1,4 +1,4 @@
-# Two to three minutes on one CPU thread with a dense head. Validated at the end alone.
+# Two to three minutes on one CPU thread with a dense head. There is one validation, at the end.
 optim_wrapper = dict(
     optimizer=dict(type='AdamW', lr=2e-3, weight_decay=0.02),
     clip_grad=dict(max_norm=35, norm_type=2),

@@ -1,6 +1,7 @@
 # BCE + DR (DR paper, Table 5) with the scales of DR's own file, in buckets, so that the cost stays linear in the number
-# of anchors. Alone, DR teaches the hardest few of thousands of anchors, gives positives no height, and leaves the
-# background at a probability of 0.1: RetinaNet learnt hardly any digit so. BCE makes the scores probabilities.
+# of anchors. Alone, DR trains on the hardest few of thousands of anchors, does not fix the scores of positives, and
+# leaves the background at a probability of 0.1: RetinaNet learnt hardly any digit with it. BCE makes the scores
+# probabilities.
 _base_ = '../../../_base_/losses/dr.py'
 
 loss = dict(

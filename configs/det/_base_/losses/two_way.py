@@ -1,7 +1,7 @@
-# Two-way with the temperatures of its paper, in buckets larger than its 128 samples: one anchor in hundreds is a
-# positive one, and is to meet the background near other objects. Alone it fixes the order of scores and not their
-# height, and trains nothing where a bucket has no object; BCE makes them probabilities, everywhere. BCE and not Focal,
-# whose scores are too low where it is sure and too high where it is not.
+# Two-way with the temperatures of its paper, in buckets larger than its 128 samples: one anchor in hundreds is
+# positive, and is compared with the background near other objects, too. Alone it determines the order of the scores and
+# not their size, and trains nothing where a bucket has no object. BCE makes the scores probabilities everywhere. Focal
+# would not: its scores are too low where it is sure and too high where it is not.
 _base_ = '../../../_base_/losses/two_way.py'
 
 loss = dict(
