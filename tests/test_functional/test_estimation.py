@@ -1,8 +1,5 @@
 """EM, APL, EPR and ROLE as functions, against the authors' figures and loops."""
 
-import json
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -16,16 +13,9 @@ from mmml_losses.functional.estimation import (
     pseudo_negative_counts,
     role_loss,
 )
+from tests.helpers.figures import figures
 
-DATA = Path(__file__).resolve().parents[1] / 'data'
 EPSILON = 1e-5  # what the authors' codes add inside their logarithms
-
-
-def cases(name):
-    every = json.loads((DATA / 'official_losses.json').read_text())
-    chosen = [case for case in every if case['name'] == name]
-    assert len(chosen) == 2
-    return pytest.mark.parametrize('case', chosen, ids=lambda case: f'{name}-{len(case["logits"])}')
 
 
 def tensor(values, **kwargs):
@@ -55,7 +45,7 @@ def entropy_with_epsilon(p, alpha):
     return -alpha * (p * cost(p) + (1 - p) * cost(1 - p))
 
 
-@cases('em')
+@pytest.mark.parametrize('case', figures('em'))
 def test_em_equals_the_authors_code_but_for_its_epsilon(case):
     logits, targets = tensors(case)
     alpha, p = case['params']['alpha'], logits.sigmoid()
@@ -63,7 +53,7 @@ def test_em_equals_the_authors_code_but_for_its_epsilon(case):
     assert_close_but_for_epsilon(em_loss(logits, targets, alpha).mean(), with_epsilon, logits, case)
 
 
-@cases('em_apl')
+@pytest.mark.parametrize('case', figures('em_apl'))
 def test_em_apl_equals_the_authors_code_but_for_its_epsilon(case):
     logits, targets = tensors(case)
     alpha, beta, p = case['params']['alpha'], case['params']['beta'], logits.sigmoid()
@@ -75,7 +65,7 @@ def test_em_apl_equals_the_authors_code_but_for_its_epsilon(case):
     assert_close_but_for_epsilon(values.mean(), with_epsilon, logits, case)
 
 
-@cases('epr')
+@pytest.mark.parametrize('case', figures('epr'))
 def test_epr_equals_the_authors_code_but_for_its_epsilon(case):
     logits, targets = tensors(case)
     k, p = case['params']['expected_num_pos'], logits.sigmoid()
@@ -84,7 +74,7 @@ def test_epr_equals_the_authors_code_but_for_its_epsilon(case):
     assert_close_but_for_epsilon(values.mean() + regularizer, with_epsilon, logits, case)
 
 
-@cases('role')
+@pytest.mark.parametrize('case', figures('role'))
 def test_role_equals_the_authors_code_but_for_its_epsilon(case):
     logits, targets = tensors(case)
     k, p = case['params']['expected_num_pos'], logits.sigmoid()

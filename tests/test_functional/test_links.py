@@ -1,16 +1,14 @@
 """Links: probabilities, log-odds that stay exact in the tails, and their inverses."""
 
-import json
 from functools import partial
-from pathlib import Path
 
 import mpmath
 import pytest
 import torch
 
 from mmml_losses.functional import links as F
+from tests.helpers.figures import figures
 
-GOLDEN = Path(__file__).resolve().parents[1] / 'data' / 'paper_equations.json'
 SPA = [
     {},
     dict(negative_scale=1.0, negative_slope=1.0, negative_shift=0.0),
@@ -116,7 +114,7 @@ def test_phi_log_odds_with_a_margin_equal_the_equation(parameters):
     )
 
 
-@pytest.mark.parametrize('case', [case for case in json.loads(GOLDEN.read_text()) if case['name'] == 'phi'])
+@pytest.mark.parametrize('case', figures('phi'))
 def test_phi_equals_the_equation(case):
     names = dict(gamma_pos='gamma_positive', gamma_neg='gamma_negative', margin='margin')
     parameters = {names[key]: value for key, value in case['params'].items() if key in names}

@@ -3,8 +3,7 @@
 The set-wise losses, the weighted ones and those that estimate labels have theirs in the files named after them.
 """
 
-import json
-from pathlib import Path
+from importlib import import_module
 
 import pytest
 import torch
@@ -27,8 +26,8 @@ from mmml_losses.losses import (
     SPLCLoss,
     WANLoss,
 )
+from tests.helpers.figures import COMPARED, figures, read_figures
 
-DATA = Path(__file__).resolve().parents[1] / 'data'
 SPA_NAMES = {
     'zp': 'positive_scale',
     'kp': 'positive_slope',
@@ -37,15 +36,6 @@ SPA_NAMES = {
     'kn': 'negative_slope',
     'bn': 'negative_shift',
 }
-
-
-def cases(*names):
-    return [
-        pytest.param(case, id=f'{file}-{number}-{case["name"]}')
-        for file in ('official_losses', 'paper_equations')
-        for number, case in enumerate(json.loads((DATA / f'{file}.json').read_text()))
-        if case['name'] in names
-    ]
 
 
 def tensors(case):
@@ -66,7 +56,7 @@ def assert_gradient(logits, loss, case, rtol=1e-6, atol=1e-12):
     torch.testing.assert_close(gradient, torch.tensor(case['grad'], dtype=torch.float64), rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize('case', cases('asl'))
+@pytest.mark.parametrize('case', figures('asl'))
 def test_asl_equals_the_authors_code(case):
     params = case['params']
     logits, targets, expected = tensors(case)
@@ -81,7 +71,7 @@ def test_asl_equals_the_authors_code(case):
     assert_gradient(logits, loss, case)
 
 
-@pytest.mark.parametrize('case', cases('hill'))
+@pytest.mark.parametrize('case', figures('hill'))
 def test_hill_equals_the_authors_code(case):
     logits, targets, expected = tensors(case)
     loss = HillLoss(**{key: case['params'][key] for key in ('lamb', 'margin', 'gamma')}, reduction='sum')(
@@ -91,7 +81,7 @@ def test_hill_equals_the_authors_code(case):
     assert_gradient(logits, loss, case)
 
 
-@pytest.mark.parametrize('case', cases('splc_focal_margin'))
+@pytest.mark.parametrize('case', figures('splc_focal_margin'))
 def test_splc_equals_the_authors_code(case):
     params = case['params']
     logits, targets, expected = tensors(case)
@@ -119,7 +109,7 @@ SINGLE_POSITIVE = {
 }
 
 
-@pytest.mark.parametrize('case', cases(*SINGLE_POSITIVE))
+@pytest.mark.parametrize('case', figures(*SINGLE_POSITIVE))
 def test_assumed_negatives_equal_the_authors_code_but_for_its_epsilon(case):
     logits, targets, expected = tensors(case)
     kind, reference = SINGLE_POSITIVE[case['name']]
@@ -131,7 +121,7 @@ def test_assumed_negatives_equal_the_authors_code_but_for_its_epsilon(case):
     assert_gradient(logits, exact, case)
 
 
-@pytest.mark.parametrize('case', cases('lasd'))
+@pytest.mark.parametrize('case', figures('lasd'))
 def test_lasd_equals_the_equation(case):
     params = case['params']
     logits, targets, expected = tensors(case)
@@ -172,7 +162,7 @@ def role_with(case):
     return loss
 
 
-@pytest.mark.parametrize('case', cases(*BELIEFS))
+@pytest.mark.parametrize('case', figures(*BELIEFS))
 def test_beliefs_equal_the_authors_code_but_for_its_epsilon(case):
     logits, targets, expected = tensors(case)
     module, context = BELIEFS[case['name']](case)
@@ -191,44 +181,35 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize('case', cases(*PAIRS))
+@pytest.mark.parametrize('case', figures(*PAIRS))
 def test_pairs_equal_the_equations(case):
     logits, targets, expected = tensors(case)
     assert_equal(PairLoss(**PAIRS[case['name']](case['params']), reduction='none')(logits, targets), expected)
 
 
-@pytest.mark.parametrize('case', cases('spa'))
+@pytest.mark.parametrize('case', figures('spa'))
 def test_spa_equals_the_equation(case):
     logits, targets, expected = tensors(case)
     assert_equal(SPALoss(**spa_parameters(case), reduction='none')(logits, targets), expected)
 
 
-@pytest.mark.parametrize('case', cases('spa_link'))
+@pytest.mark.parametrize('case', figures('spa_link'))
 def test_spa_probabilities_equal_the_equation(case):
     logits, _, expected = tensors(case)
     assert_equal(SPALoss(**spa_parameters(case)).probabilities(logits), expected)
 
 
-@pytest.mark.parametrize('case', cases('lpr_on_spa', 'lpr_on_sigmoid'))
+@pytest.mark.parametrize('case', figures('lpr_on_spa', 'lpr_on_sigmoid'))
 def test_lpr_equals_the_equation(case):
     logits, targets, expected = tensors(case)
     link = SPALink() if case['name'] == 'lpr_on_spa' else None
     assert_equal(LabelPairRegularizer(link=link, reduction='none')(logits, targets), expected)
 
 
-def test_every_figure_is_compared_somewhere():
-    here = {'asl', 'hill', 'splc_focal_margin', *SINGLE_POSITIVE, 'spa', 'spa_link', 'lpr_on_spa', 'lpr_on_sigmoid'}
-    here |= {'lasd', *PAIRS, *BELIEFS}
-    elsewhere = {
-        'test_losses/test_setwise.py': {'lsep', 'zlpr', 'softmax', 'two_way', 'two_way_one_way', 'logit_bias', 'dr'},
-        'test_losses/test_reweighted.py': {'db_focal', 'cb_focal', 'rw_bce'},
-        'test_functional/test_label_estimation.py': {'em_apl'},
-        'test_functional/test_links.py': {'phi'},
-    }
-    elsewhere['test_losses/test_setwise.py'].add('joint_way')
-    for file, names in elsewhere.items():
-        text = (DATA.parent / file).read_text()
-        assert all(f"'{name}'" in text for name in names), file
-    everything = {case.values[0]['name'] for case in cases(*here, *set().union(*elsewhere.values()))}
-    assert everything == here.union(*elsewhere.values())
-    assert len(cases(*everything)) == 130
+def test_every_figure_is_compared():
+    # What these modules compare is known once they are imported.
+    for subject in ('losses.test_setwise', 'losses.test_reweighted', 'functional.test_links'):
+        import_module(f'tests.test_{subject}')
+    import_module('tests.test_functional.test_estimation')
+    assert read_figures().keys() == COMPARED
+    assert len(COMPARED) == 130

@@ -3,7 +3,6 @@
 import copy
 import json
 import pickle
-from pathlib import Path
 
 import pytest
 import torch
@@ -24,8 +23,8 @@ from mmml_losses.losses.reweighted import (
 )
 from mmml_losses.losses.sum import SumLoss
 from mmml_losses.registry import LOSSES
+from tests.helpers.figures import figures
 
-OFFICIAL = Path(__file__).resolve().parents[1] / 'data' / 'official_losses.json'
 KINDS = [WeightedBCELoss, ReweightedBCELoss, CBFocalLoss, DBLoss, DBFocalLoss, LDAMLoss]
 COUNTS = [12, 3, 700, 55, 240]
 OTHER = DBLoss([9, 8, 7, 6, 5], 100).state_dict()
@@ -46,10 +45,7 @@ def example(dtype=torch.float64):
     return logits.requires_grad_(), targets
 
 
-def cases(name):
-    found = [case for case in json.loads(OFFICIAL.read_text()) if case['name'] == name]
-    assert found
-    return found
+CASES = {name: [case.values[0] for case in figures(name)] for name in ('db_focal', 'cb_focal', 'rw_bce')}
 
 
 @pytest.mark.parametrize(
@@ -73,7 +69,7 @@ def cases(name):
     ],
 )
 def test_losses_equal_the_authors_code(name, kind, arguments):
-    for case in cases(name):
+    for case in CASES[name]:
         params = case['params']
         settings = {argument: params[key] for argument, key in arguments.items()}
         loss = kind(params['class_freq'], params['num_train'], reduction='none', **settings)
@@ -87,7 +83,7 @@ def test_losses_equal_the_authors_code(name, kind, arguments):
 
 def test_defaults_are_those_of_the_authors_figures():
     for name, loss in (('db_focal', DBFocalLoss), ('cb_focal', CBFocalLoss), ('rw_bce', ReweightedBCELoss)):
-        case = cases(name)[0]
+        case = CASES[name][0]
         params = case['params']
         values = loss(params['class_freq'], params['num_train'], reduction='none')(
             torch.tensor(case['logits']), torch.tensor(case['targets'])

@@ -1,7 +1,6 @@
 """The registered set-wise losses: golden figures, what their means divide by, weights, and combinations."""
 
 import copy
-import json
 import pickle
 from pathlib import Path
 
@@ -23,15 +22,11 @@ from mmml_losses.losses.setwise import (
 )
 from mmml_losses.losses.sum import SumLoss
 from mmml_losses.registry import LOSSES
+from tests.helpers.figures import figures
 
 DATA = Path(__file__).resolve().parents[1] / 'data'
 LOSS_TYPES = (LSEPLoss, ZLPRLoss, TwoWayLoss, SoftmaxLoss, MultiSimilarityLoss, CircleLoss, DRLoss)
 COUNT_POSITIVE = (TwoWayLoss, SoftmaxLoss)
-
-
-def cases(file, *names):
-    found = [case for case in json.loads((DATA / f'{file}.json').read_text()) if case['name'] in names]
-    return [pytest.param(case, id=f'{number}-{case["name"]}') for number, case in enumerate(found)]
 
 
 def tensors(case):
@@ -67,7 +62,7 @@ def way(request):
 # Golden figures
 
 
-@pytest.mark.parametrize('case', cases('official_losses', 'two_way', 'dr'))
+@pytest.mark.parametrize('case', figures('two_way', 'dr', files=('official_losses',)))
 def test_losses_equal_the_authors_code(case):
     logits, targets, expected = tensors(case)
     params = case['params']
@@ -103,20 +98,15 @@ def golden_loss(name, params):
     return TwoWayLoss(way='joint' if name == 'joint_way' else way, reduction='none', **temperatures)
 
 
-EQUATIONS = cases('paper_equations', 'lsep', 'zlpr', 'softmax', 'two_way_one_way', 'logit_bias', 'dr', 'joint_way')
+EQUATIONS = ('lsep', 'zlpr', 'softmax', 'two_way_one_way', 'logit_bias', 'dr', 'joint_way')
 
 
-@pytest.mark.parametrize('case', EQUATIONS)
+@pytest.mark.parametrize('case', figures(*EQUATIONS, files=('paper_equations',)))
 def test_losses_equal_the_equations(case):
     logits, targets, expected = tensors(case)
     scale = case['params'].get('logit_scale', 1.0)
     values = golden_loss(case['name'], case['params'])(scale * logits, targets)
     torch.testing.assert_close(values.detach(), expected)
-
-
-def test_the_figures_cover_the_losses_above():
-    assert len(cases('official_losses', 'two_way', 'dr')) == 12
-    assert len(EQUATIONS) == 40
 
 
 # Reduction
