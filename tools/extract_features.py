@@ -1,4 +1,4 @@
-"""Frozen features of a dataset: ``python tools/extract_features.py CONFIG CHECKPOINT --out FILE.npz``.
+"""Write the frozen features of a dataset: ``python tools/extract_features.py CONFIG CHECKPOINT --out FILE.npz``.
 
 Each image goes once through the test pipeline, the backbone and the neck of the config. ``mmml_losses.FeatureDataset``
 reads the file, and configs/bce_features.py trains on it. The same command goes on where an interrupted one stopped.
@@ -12,17 +12,19 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from mmengine.config import DictAction
 from torch import nn
 
 from mmml_losses.cli import launch
 from mmml_losses.evaluation.functional.predictions import checked_npz_path
-from mmml_losses.procedures.extract_features import describe_making, extract_split, fingerprint_of, prepare_split
+from mmml_losses.procedures.extract_features import (
+    FeatureParts,
+    describe_making,
+    extract_split,
+    prepare_split,
+    settings_of,
+)
 from mmml_losses.procedures.feature_model import build_feature_model, default_device
-from mmml_losses.procedures.feature_parts import FeatureParts
 from mmml_losses.utils.errors import UsageError
-
-LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 
 
 def parse_args() -> argparse.Namespace:
@@ -46,19 +48,12 @@ def parse_args() -> argparse.Namespace:
         '--dtype', choices=['float16', 'float32'], default='float16', help='type of the features (default: float16)'
     )
     parser.add_argument('--device', default=default_device(), help='where to run (default: a GPU if there is one)')
-    parser.add_argument(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        metavar='KEY=VALUE',
-        help='override settings of the config, e.g. test_dataloader.batch_size=64',
-    )
-    parser.set_defaults(loss=None)
+    launch.add_cfg_options(parser, 'test_dataloader.batch_size=64')
     return parser.parse_args()
 
 
 def checked_out(args: argparse.Namespace) -> Path:
-    """Find now what would otherwise end a long run without a result."""
+    """Check before a long run that its result can be written."""
     try:
         out = checked_npz_path(args.out, '--out').expanduser()
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -84,14 +79,14 @@ def on_device(model: nn.Module, device: str) -> nn.Module:
 def main() -> None:
     args = parse_args()
     out = checked_out(args)
-    cfg = launch.read_config(args, LOSSES_FOLDER)
+    cfg = launch.read_config(args.config, args.cfg_options)
     if cfg.get('model') is None:
         raise UsageError(f'{args.config} has no model')
     model = on_device(build_feature_model(cfg, args.checkpoint), args.device)
     splits = [prepare_split(cfg, name, args.config) for name in dict.fromkeys(args.dataloader)]
     if len({split.classes for split in splits}) > 1:
         raise UsageError('the datasets have different classes: write a file for each, with --dataloader and --out')
-    parts = FeatureParts(out, fingerprint_of(cfg, args.checkpoint, splits, args.dtype), args.dtype)
+    parts = FeatureParts(out, settings_of(cfg, args.checkpoint, splits), args.dtype)
     try:
         for split in splits:
             extract_split(model, split, parts)

@@ -1,14 +1,16 @@
-"""Frozen features of a dataset, image by image, as one file that :class:`mmml_losses.datasets.FeatureDataset` reads."""
+"""Write the frozen features of a dataset into one file, which :class:`mmml_losses.datasets.FeatureDataset` reads."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import cv2
 import numpy as np
@@ -24,28 +26,31 @@ from ..datasets import AnnotationError, read_label_changes, read_labels
 from ..datasets.labels.data_infos import numbered
 from ..datasets.labels.nesting import leaf_datasets
 from ..engine.config_data import label_with_the_test_run, require_data
+from ..engine.resuming import Plain, WorkRecord, flat_settings
 from ..engine.running import dataloader_with_defaults
 from ..utils.errors import UsageError
+from ..utils.files import replacing
 from .feature_model import pooled_features
-from .feature_parts import FeatureParts
 from .pseudo_label import shows_progress_bar
 
-# Ways to draw images more than once.
+# Wrappers that give images more than once.
 REPEATING = ('RepeatDataset', 'ClassBalancedDataset')
+IMAGES_PER_LINE = 1024  # of the log
+RECORD_FILE = 'extraction.json'
 
 
 @dataclass(frozen=True)
 class Split:
-    """The images that one dataloader of a config has, each once and in order.
+    """The images of one dataloader of a config, each once and in order.
 
     Attributes:
         name: ``'train'``, ``'val'`` or ``'test'``.
         dataset: The dataset with the test pipeline.
         loader: Config of the test dataloader.
-        scope: The project whose names the config uses.
+        scope: The default scope of the config.
         classes: Names of the C classes.
-        arrays: What goes to the file beside the features: ``labels`` (N, C), ``ids`` (N,) and, where label wrappers
-            hide some, ``true_labels`` (N, C).
+        arrays: Arrays for the file: ``labels`` (N, C), ``ids`` (N,) and, if label wrappers hide labels, ``true_labels``
+            (N, C).
     """
 
     name: str
@@ -55,20 +60,94 @@ class Split:
     classes: tuple[str, ...]
     arrays: Mapping[str, np.ndarray]
 
-    def fingerprint(self) -> str:
-        """Tells its images and what is done to them from others."""
-        return _sha256(
-            _as_bytes(self.loader.dataset), *(np.ascontiguousarray(array).tobytes() for array in self.arrays.values())
-        )
+
+class FeatureParts:
+    """The features so far, in a folder next to the file to write; an interrupted extraction goes on from them.
+
+    Each split has a ``.npy`` file whose header gives the final shape, and to which batches are appended. Another model,
+    checkpoint, type or dataset than the extraction was begun with is rejected.
+
+    Args:
+        out: The ``.npz`` file to write in the end.
+        settings: What the features depend on, see :func:`settings_of`.
+        dtype: ``'float16'`` or ``'float32'``.
+    """
+
+    def __init__(self, out: Path, settings: Mapping[str, Plain], dtype: str):
+        self.out, self.dtype = out, np.dtype(dtype)
+        self.folder = out.with_name(f'{out.name}.parts')
+        WorkRecord(self.folder / RECORD_FILE, {**settings, 'dtype': dtype}, option='--out')
+
+    def count(self, split: str) -> int:
+        """Return the number of images of a split that have features here."""
+        file = self._file(split)
+        if not file.is_file():
+            return 0
+        with open(file, 'rb') as opened:
+            (_, width), start = self._shape_and_start(opened)
+        return (file.stat().st_size - start) // (width * self.dtype.itemsize)
+
+    def add(self, split: str, features: np.ndarray, total: int) -> None:
+        """Append the features of the next images.
+
+        Args:
+            split: Which images.
+            features: (n, D).
+            total: Number of all images of the split.
+        """
+        with np.errstate(over='ignore'):  # the error below is clearer
+            features = features.astype(self.dtype)
+        if not np.isfinite(features).all():
+            hint = ': they may be too large for float16, try --dtype float32' if self.dtype == np.float16 else ''
+            raise UsageError(f'the model gives features that are not finite{hint}')
+        done = self.count(split)
+        with open(self._file(split), 'r+b' if done else 'wb') as file:
+            if done:
+                _, start = self._shape_and_start(file)
+                file.seek(start + done * features[0].nbytes)  # over the beginning of a row that was cut off
+            else:
+                shape = (total, features.shape[1])
+                header = dict(descr=np.lib.format.dtype_to_descr(self.dtype), fortran_order=False, shape=shape)
+                np.lib.format.write_array_header_1_0(file, header)
+            file.write(features.tobytes())
+
+    def join(self, splits: Mapping[str, Mapping[str, np.ndarray]], **others: np.ndarray) -> None:
+        """Write the file, whole or not at all, and remove the folder. Features are copied without loading them all.
+
+        Args:
+            splits: By name, the arrays that go with the features: ``labels`` becomes ``train_labels``.
+            **others: Arrays of the whole file.
+        """
+        arrays: dict[str, np.ndarray] = {}
+        for split, of_split in splits.items():
+            arrays[f'{split}_features'] = np.load(self._file(split), mmap_mode='r', allow_pickle=False)
+            arrays |= {f'{split}_{name}': array for name, array in of_split.items()}
+        with replacing(self.out) as temporary, open(temporary, 'wb') as file:
+            np.savez(file, **arrays, **others)  # type: ignore[arg-type]  # mypy takes them for allow_pickle, too
+        shutil.rmtree(self.folder)
+
+    def _file(self, split: str) -> Path:
+        return self.folder / f'{split}_features.npy'
+
+    def _shape_and_start(self, file: BinaryIO) -> tuple[tuple[int, int], int]:
+        """Return the final shape of a file of features, and the position of its first number."""
+        try:
+            np.lib.format.read_magic(file)
+            (rows, width), *_ = np.lib.format.read_array_header_1_0(file)
+        except ValueError as error:
+            raise UsageError(
+                f'{file.name} is damaged: {error}. Delete it, and the same command makes its features again'
+            ) from None
+        return (rows, width), file.tell()
 
 
 def prepare_split(cfg: Config, name: str, config_file: str) -> Split:
     """Build the dataset of a dataloader for one pass: unaugmented, in order, each image once.
 
     Args:
-        cfg: The config, which stays as it is.
-        name: Whose dataset, such as ``'train'``.
-        config_file: Where the config comes from, for error messages.
+        cfg: The config, which is not changed.
+        name: The dataloader, such as ``'train'``.
+        config_file: File of the config, for error messages.
     """
     cfg = deepcopy(cfg)
     loader = cfg.get(f'{name}_dataloader')
@@ -82,38 +161,38 @@ def prepare_split(cfg: Config, name: str, config_file: str) -> Split:
         dataset = DATASETS.build(deepcopy(loader.dataset))
     dataset.full_init()
     for leaf in leaf_datasets(dataset):
-        # An image that cannot be loaded must be an error: in training, a random one would stand in for it.
+        # An image that cannot be loaded must be an error: in training, a random one would replace it.
         leaf.test_mode = True
     classes, arrays = _read_arrays(dataset, name)
     return Split(name, dataset, loader, scope, classes, arrays)
 
 
-def extract_split(model: nn.Module, split: Split, parts: FeatureParts, say: Callable[[str], None] = print) -> None:
-    """Make the features of the images that are not in the parts yet.
+def extract_split(model: nn.Module, split: Split, parts: FeatureParts, log: Callable[[str], None] = print) -> None:
+    """Make the features of the images of a split that have none yet.
 
     Args:
         model: See :func:`mmml_losses.procedures.feature_model.build_feature_model`.
         split: The images.
-        parts: Where they go, a few at a time.
-        say: Told of each part that was saved, where no progress bar shows it.
+        parts: Where the features go.
+        log: Called with the progress, where no progress bar shows it.
     """
     done, total = parts.count(split.name), len(split.dataset)
     if done:
-        say(f'{split.name}: goes on after {done:,} of {total:,} images')
+        log(f'{split.name}: goes on after {done:,} of {total:,} images')
     bar = ProgressBar(total - done, file=sys.stderr) if shows_progress_bar() and done < total else None
     for features in _feature_batches(model, split, start=done):
-        saved = parts.add(split.name, features, last=done + len(features) == total)
-        done += len(features)
+        parts.add(split.name, features, total)
+        lines_before, done = done // IMAGES_PER_LINE, done + len(features)
         if bar is not None:
             bar.update(len(features))
-        elif saved:
-            say(f'{split.name}: {done:,} of {total:,} images')
+        elif done == total or done // IMAGES_PER_LINE > lines_before:
+            log(f'{split.name}: {done:,} of {total:,} images')
     if bar is not None:
         bar.file.write('\n')
 
 
 class _NamedFailures(torch.utils.data.Dataset):
-    """A dataset that names the image that cannot be loaded: MMCV and OpenCV do not always."""
+    """A dataset whose errors name the image that cannot be loaded, which MMCV and OpenCV do not always do."""
 
     def __init__(self, dataset: BaseDataset):
         self.dataset = dataset
@@ -124,7 +203,7 @@ class _NamedFailures(torch.utils.data.Dataset):
     def __getitem__(self, position: int) -> dict:
         try:
             return self.dataset[position]
-        # What MMCV has for a file that is no image, OpenCV for an empty one, and the system or Pillow for others.
+        # MMCV's error for a file that is no image, OpenCV's for an empty one, the system's or Pillow's for others.
         except (AssertionError, cv2.error, OSError) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[-1]
             name = self.dataset.get_data_info(position).get('img_path', f'number {position}')
@@ -144,17 +223,23 @@ def _feature_batches(model: nn.Module, split: Split, start: int) -> Iterator[np.
         yield features.float().cpu().numpy()
 
 
-def fingerprint_of(cfg: Config, checkpoint: str, splits: Sequence[Split], dtype: str) -> dict[str, str]:
-    """What tells this extraction from every other one, by what it is about."""
-    settings = {key: value for key, value in cfg.model.items() if key != 'head'}
-    file = Path(checkpoint)
-    return dict(
-        model=_sha256(_as_bytes([settings, cfg.get('data_preprocessor')])),
-        # An address stands for what is there.
-        checkpoint=_sha256(file.read_bytes() if file.is_file() else checkpoint.encode()),
-        dtype=dtype,
-        **{f'{split.name} data': split.fingerprint() for split in splits},
+def settings_of(cfg: Config, checkpoint: str, splits: Sequence[Split]) -> dict[str, Plain]:
+    """Return everything that the features depend on, by its name: settings, and checksums of weights and labels.
+
+    Args:
+        cfg: The config of the model.
+        checkpoint: File of its weights. An address counts as it is written.
+        splits: The images.
+    """
+    parts = dict(
+        model={key: value for key, value in cfg.model.items() if key != 'head'},
+        data_preprocessor=cfg.get('data_preprocessor'),
+        checkpoint=_sha256(Path(checkpoint).read_bytes() if Path(checkpoint).is_file() else checkpoint.encode()),
     )
+    for split in splits:
+        checksums = {name: _sha256(np.ascontiguousarray(array).tobytes()) for name, array in split.arrays.items()}
+        parts |= {f'{split.name}_dataset': split.loader.dataset, split.name: checksums}
+    return flat_settings(parts)
 
 
 def _read_arrays(dataset: BaseDataset, name: str) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
@@ -171,9 +256,9 @@ def _read_arrays(dataset: BaseDataset, name: str) -> tuple[tuple[str, ...], dict
 
 
 def _sample_names(dataset: BaseDataset, labels: np.ndarray) -> list[str]:
-    """Names by which label wrappers know the samples, so that they draw the same labels for features as for images.
+    """Return the names by which label wrappers draw labels, so that features get the same labels as images.
 
-    Each stands once, as a file must have them: datasets in a ``ConcatDataset`` may have images of the same names.
+    Names are made unique: datasets in a ``ConcatDataset`` may have images of the same name.
     """
     if labels.dtype == np.int8:
         return numbered(list(read_labels(dataset).keys))
@@ -188,20 +273,11 @@ def _name_of(kind: str | type) -> str:
     return kind.__name__ if isinstance(kind, type) else str(kind).rpartition('.')[2]
 
 
-def _as_bytes(settings: object) -> bytes:
-    # Classes and functions, which new-style configs hold, by their names.
-    named = json.dumps(settings, sort_keys=True, default=lambda value: getattr(value, '__qualname__', str(value)))
-    return named.encode()
-
-
-def _sha256(*contents: bytes) -> str:
-    digest = hashlib.sha256()
-    for content in contents:
-        digest.update(hashlib.sha256(content).digest())
-    return digest.hexdigest()
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def describe_making(config_file: str, checkpoint: str) -> np.ndarray:
-    """How a file was made, as json text in an array; without folders, which are others' on another machine."""
+    """Return json text about the origin of a file, in an array; without folders, which differ between machines."""
     making = dict(tool='extract_features.py', config=Path(config_file).name, checkpoint=Path(checkpoint).name)
     return np.array(json.dumps(making))

@@ -1,4 +1,4 @@
-"""Self-training: train, correct the labels with what was learnt, train again; the work of ``tools/self_train.py``.
+"""Train, correct the labels with the trained model, and train again: the work of ``tools/self_train.py``.
 
 This is "BCE + pseudo label" of the Hill and SPLC paper (Zhang et al., Tables III and VII) with any loss.
 """
@@ -12,16 +12,14 @@ from pathlib import Path
 
 from mmengine.config import Config, ConfigDict
 from mmengine.dist import get_world_size, init_dist, is_distributed, is_main_process, sync_random_seed
-from mmengine.runner import find_latest_checkpoint
 
 from ..engine import running
 from ..engine.config_data import label_with_the_test_run
-from ..engine.resuming import safe_checkpoint, train
+from ..engine.resuming import WorkRecord, flat_settings, latest_checkpoint, safe_checkpoint, train
 from ..evaluation.metrics.base import finite_or_none
 from ..registry import SCOPE
 from ..utils.errors import UsageError
 from .pseudo_label import write_pseudo_labels
-from .stages import StageRecord, flat_settings
 
 RECORD_FILE = 'self_training.json'
 LABEL_FILE = 'pseudo_labels.json'
@@ -29,40 +27,40 @@ METRIC_FILE = 'metrics.json'
 
 
 class SelfTraining:
-    """Rounds of training below one folder, of which each but the first has the labels that the one before corrected.
+    """Rounds of training in one folder. Each round but the first trains on the labels that the one before corrected.
 
     Every stage has a folder: ``round_0_training``, ``round_0_test``, ``round_1_labels``, ``round_1_training``,
-    ``round_1_test`` and so on. A stage that is finished is not repeated. A training that was interrupted goes on from
-    its last checkpoint and ends with the weights of an unbroken one.
+    ``round_1_test`` and so on. A finished stage is not repeated. An interrupted training goes on from its last
+    checkpoint and ends with the weights of an uninterrupted one.
 
     Args:
         cfg: The config of the training, with its ``work_dir``.
         threshold: Labels above this probability become positive.
         rounds: How often to correct the labels. A folder with fewer rounds is continued.
-        config_name: Name of the config, which goes into the label files.
-        say: Told of each stage.
+        config_name: Name of the config, for the label files.
+        log: Called with a line about each stage.
     """
 
     def __init__(
-        self, cfg: Config, threshold: float, rounds: int, config_name: str, say: Callable[[str], None] = print
+        self, cfg: Config, threshold: float, rounds: int, config_name: str, log: Callable[[str], None] = print
     ):
         if not 0 < threshold < 1:
             raise UsageError(f'--threshold must be in (0, 1), got {threshold}')
         if rounds < 1:
             raise UsageError(f'--rounds must be at least 1, got {rounds}')
-        _refuse_without_what_is_needed(cfg)
-        self.threshold, self.rounds, self.config_name, self._say = threshold, rounds, config_name, say
+        _check_config(cfg)
+        self.threshold, self.rounds, self.config_name, self._log = threshold, rounds, config_name, log
         self.folder = Path(cfg.work_dir)
         self.cfg = repeatable(cfg)
         _start_processes(cfg)
         settings = flat_settings(self.cfg) | dict(threshold=threshold, processes=get_world_size())
         seed = (self.cfg.get('randomness') or {}).get('seed')
         draws = dict(seed=sync_random_seed() if seed is None else seed)
-        self.record = StageRecord(self.folder / RECORD_FILE, settings, draws)
+        self.record = WorkRecord(self.folder / RECORD_FILE, settings, draws)
         self.cfg.randomness = ConfigDict({**(self.cfg.get('randomness') or {}), 'seed': self.record.draws['seed']})
 
     def run(self) -> list[dict[str, float | None]]:
-        """Do what is not done yet; returns the figures of the model of each round on the test data, None for NaN."""
+        """Run the stages that are not finished; return the test metrics of each round, None for NaN."""
         figures = []
         for number in range(self.rounds + 1):
             if number:
@@ -72,16 +70,16 @@ class SelfTraining:
         return figures
 
     def checkpoint_of(self, number: int) -> Path:
-        """The last checkpoint of a round whose training is finished."""
+        """Return the last checkpoint of a round whose training is finished."""
         stage = f'round_{number}_training'
-        return self.folder / stage / self.record.result(stage)['checkpoint']
+        return self.folder / stage / self.record.finished[stage]['checkpoint']
 
     def labels_of(self, number: int) -> Path:
-        """The label file that a round after the first trains on."""
+        """Return the label file that a round after the first trains on."""
         return self.folder / f'round_{number}_labels' / LABEL_FILE
 
     def config_of(self, number: int, stage: str) -> Config:
-        """The config of a round: that of the first one, with the corrected labels around its training set."""
+        """Return the config of a round: the first one's, with the corrected labels around its training set."""
         cfg = deepcopy(self.cfg)
         for earlier in range(1, number + 1):
             cfg.train_dataloader.dataset = ConfigDict(
@@ -97,12 +95,12 @@ class SelfTraining:
         if self._is_finished(stage):
             return
         cfg = self.config_of(number, stage)
-        latest = _latest_checkpoint(cfg.work_dir)
-        if latest is not None:
-            self._say(f'{stage}: goes on from {latest.name}')
+        latest = latest_checkpoint(cfg.work_dir)
+        if latest is not None and latest.is_file():
+            self._log(f'{stage}: goes on from {latest.name}')
             cfg.resume, cfg.load_from = True, str(latest)
         train(cfg)
-        latest = _latest_checkpoint(cfg.work_dir)
+        latest = latest_checkpoint(cfg.work_dir)
         if latest is None:
             raise UsageError(f'the training left no checkpoint in {cfg.work_dir}, which the next round needs')
         self.record.finish(stage, checkpoint=latest.name)
@@ -123,7 +121,7 @@ class SelfTraining:
         )
         described = write_pseudo_labels(cfg, self.labels_of(number), self.threshold, made_by)
         if described is not None:
-            self._say(described)
+            self._log(described)
         self.record.finish(stage)
 
     def _test(self, number: int) -> dict[str, float | None]:
@@ -136,18 +134,18 @@ class SelfTraining:
             if is_main_process():
                 running.save_metrics(self.folder / stage / METRIC_FILE, metrics, runner.test_evaluator)
             self.record.finish(stage, metrics=finite_or_none(metrics))
-        return self.record.result(stage)['metrics']
+        return self.record.finished[stage]['metrics']
 
     def _is_finished(self, stage: str) -> bool:
-        finished = self.record.result(stage) is not None
-        self._say(f'{stage}: finished before' if finished else stage)
+        finished = stage in self.record.finished
+        self._log(f'{stage}: finished before' if finished else stage)
         return finished
 
 
 def repeatable(cfg: Config) -> Config:
-    """A copy of a config whose training, when it is resumed, repeats an unbroken one.
+    """Return a copy of a config whose resumed training repeats an uninterrupted one.
 
-    Its workers end with each epoch, and ``EpochSeedHook`` makes them draw what the epoch draws.
+    Its workers end with each epoch, and it has an ``EpochSeedHook``.
     """
     cfg = deepcopy(cfg)
     cfg.resume = False
@@ -156,7 +154,7 @@ def repeatable(cfg: Config) -> Config:
     return cfg
 
 
-def _refuse_without_what_is_needed(cfg: Config) -> None:
+def _check_config(cfg: Config) -> None:
     hook = (cfg.get('default_hooks') or {}).get('checkpoint', {})
     if hook is None or not hook.get('save_last', True):
         raise UsageError(
@@ -171,16 +169,6 @@ def _refuse_without_what_is_needed(cfg: Config) -> None:
 
 
 def _start_processes(cfg: Config) -> None:
-    """Join the processes of a distributed run now: a Runner would do so only later."""
+    """Join the processes of a distributed run now: a Runner would do so later."""
     if cfg.launcher != 'none' and not is_distributed():
         init_dist(cfg.launcher, **(cfg.get('env_cfg') or {}).get('dist_cfg', dict(backend='nccl')))
-
-
-def _latest_checkpoint(folder: str) -> Path | None:
-    """The checkpoint that was written last; None if there is none, or if it was lost before the next one was whole."""
-    if not Path(folder, 'last_checkpoint').is_file():
-        return None
-    # By its name alone: the folder may have been moved.
-    name = Path(find_latest_checkpoint(folder)).name
-    file = Path(folder, name)
-    return file if name and file.is_file() else None

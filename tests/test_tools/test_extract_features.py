@@ -19,9 +19,8 @@ import mmml_losses.models  # noqa: F401 (registers what the configs name)
 from mmml_losses.datasets import DigitScenes, FeatureDataset, MissingLabels
 from mmml_losses.hosts.checkpoints import CheckpointError
 from mmml_losses.procedures import extract_features as feature_extraction
-from mmml_losses.procedures import feature_parts
+from mmml_losses.procedures.extract_features import FeatureParts
 from mmml_losses.procedures.feature_model import build_feature_model, pooled_features
-from mmml_losses.procedures.feature_parts import FeatureParts
 from mmml_losses.utils.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -155,7 +154,6 @@ def interrupt_after(monkeypatch, images):
         return pooled_features(model, inputs)
 
     monkeypatch.setattr(feature_extraction, 'pooled_features', counted)
-    monkeypatch.setattr(feature_parts, 'PART_SIZE', 20)
     return seen
 
 
@@ -169,8 +167,8 @@ def test_an_interrupted_extraction_goes_on(monkeypatch, call, extracted, checkpo
     first = len(seen)
     seen = interrupt_after(monkeypatch, None)
     assert call(*arguments) is None
-    # What was not saved yet is less than a part and a batch.
-    assert NUM_TRAIN + NUM_TEST <= first + len(seen) < NUM_TRAIN + NUM_TEST + 28
+    # The images of every batch that came to an end are not seen again.
+    assert first + len(seen) == NUM_TRAIN + NUM_TEST
     assert len(seen) < NUM_TRAIN + NUM_TEST
     whole, resumed = read(extracted[0]), read(out)
     assert list(whole) == list(resumed)
@@ -194,14 +192,19 @@ def test_another_extraction_does_not_go_on_from_these_parts(
     other = tmp_path / 'other.pth'
     torch.save({name: value + 1 for name, value in model.state_dict().items()}, other)
     for options, what in (
-        ((CONFIG, other, *arguments), 'checkpoint'),
-        ((CONFIG, checkpoint, '--dtype', 'float32', *arguments), 'dtype'),
-        ((CONFIG, checkpoint, '--dataloader', 'train', *arguments), 'test data'),
-        ((CONFIG, checkpoint, *arguments, 'model.neck.p=2.0'), 'model'),
-        ((CONFIG, checkpoint, *arguments, 'train_dataloader.dataset.indices=60'), 'train data'),
+        ((CONFIG, other, *arguments), 'checkpoint: '),
+        ((CONFIG, checkpoint, '--dtype', 'float32', *arguments), "dtype: 'float16' there, 'float32' now"),
+        ((CONFIG, checkpoint, '--dataloader', 'train', *arguments), 'test.ids: '),
+        ((CONFIG, checkpoint, *arguments, 'model.neck.p=2.0'), 'model.neck.p: 3.0 there, 2.0 now'),
+        (
+            (CONFIG, checkpoint, *arguments, 'train_dataloader.dataset.indices=60'),
+            "train_dataset.indices: 'not set' there, 60 now",
+        ),
     ):
         message = call(*options)
-        assert message.startswith(f'{out}.parts holds the beginning of another extraction; it differs in: {what}. ')
+        assert message.startswith(f'{out}.parts holds work that was begun with other settings:\n')
+        assert f'\n  {what}' in message
+        assert message.endswith('\nChoose another --out, or delete the folder to start anew.')
     assert {path: path.read_bytes() for path in (tmp_path / 'features.npz.parts').iterdir()} == parts
 
 
@@ -253,21 +256,25 @@ def test_images_of_one_name_in_two_datasets_make_a_file_that_can_be_read(tmp_pat
 
 def test_a_damaged_part_is_named_and_can_be_made_again(tmp_path):
     features = np.arange(12, dtype=np.float32).reshape(4, 3)
-    first = FeatureParts(tmp_path / 'features.npz', dict(model='a'), 'float32')
-    first.add('train', features[:2], last=True)
-    first.add('train', features[2:], last=True)
-    part = tmp_path / 'features.npz.parts' / 'train-0000000002.npy'
-    whole = part.read_bytes()
-    for damaged in (b'', whole[:-5], whole[:20]):
-        part.write_bytes(damaged)
-        again = FeatureParts(tmp_path / 'features.npz', dict(model='a'), 'float32')
-        with pytest.raises(UsageError, match=r'train-0000000002\.npy is damaged: .* Delete it, and the same command'):
-            again.count('train')
-    part.unlink()
-    again = FeatureParts(tmp_path / 'features.npz', dict(model='a'), 'float32')
-    assert again.count('train') == 2
-    again.add('train', features[2:], last=True)
-    again.join(dict(train={}))
+
+    def parts() -> FeatureParts:
+        return FeatureParts(tmp_path / 'features.npz', dict(model='a'), 'float32')
+
+    parts().add('train', features[:2], total=4)
+    parts().add('train', features[2:], total=4)
+    file = tmp_path / 'features.npz.parts' / 'train_features.npy'
+    whole = file.read_bytes()
+    for damaged in (b'', whole[:20]):
+        file.write_bytes(damaged)
+        with pytest.raises(UsageError, match=r'train_features\.npy is damaged: .* Delete it, and the same command'):
+            parts().count('train')
+    file.unlink()
+    assert parts().count('train') == 0
+    file.write_bytes(whole[:-5])  # a row that was cut off is made again
+    assert parts().count('train') == 3
+    parts().add('train', features[3:], total=4)
+    assert file.read_bytes() == whole
+    parts().join(dict(train={}))
     assert np.array_equal(read(tmp_path / 'features.npz')['train_features'], features)
 
 
@@ -422,5 +429,5 @@ def test_an_image_that_cannot_be_read_is_named(call, checkpoint, scenes_folder, 
 def test_features_that_do_not_fit_their_type_are_refused(tmp_path):
     parts = FeatureParts(tmp_path / 'features.npz', dict(model='a'), 'float16')
     with pytest.raises(UsageError, match='not finite: they may be too large for float16, try --dtype float32'):
-        parts.add('train', np.full((2, 3), 1e6, dtype=np.float32), last=True)
+        parts.add('train', np.full((2, 3), 1e6, dtype=np.float32), total=2)
     assert parts.count('train') == 0
