@@ -1,7 +1,7 @@
-"""What the labels of a dataset are like: ``python tools/browse_labels.py CONFIG --out label_counts.png``.
+"""Summarise and draw the labels of a dataset: ``python tools/browse_labels.py CONFIG --out label_counts.png``.
 
 Prints images, labels, labels per image, head, medium and tail, and the number of images of each class, before and after
-labels were hidden or images left out; and draws the counts. It opens annotation files alone: no image must be there.
+labels were hidden or images left out; and draws the counts. It opens annotation files alone and needs no image.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import json
 from pathlib import Path
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 
 from mmml_losses.cli import launch
 from mmml_losses.cli import runs as command_line
@@ -46,10 +46,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--medium-from', type=int, default=MEDIUM_FROM, metavar='N', help='fewest images of a medium class'
     )
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=DictAction, metavar='KEY=VALUE', help='override settings of the config'
-    )
-    parser.set_defaults(loss=None)  # labels do not depend on it
+    launch.add_cfg_options(parser, 'train_dataloader.dataset.seed=1')
     return parser.parse_args()
 
 
@@ -85,7 +82,7 @@ def summarize(cfg: Config, args: argparse.Namespace) -> LabelSummary:
 
 
 def class_rows(summary: LabelSummary, num_shown: int | None) -> list[dict[str, str]]:
-    """What the table says of each class, from the most to the least frequent."""
+    """Return the rows of the table of classes, from the most to the least frequent class."""
     group_of = {index: name for name, members in summary.groups.items() for index in members}
     columns = dict(before=summary.before.counts, after=summary.after.counts) if summary.is_changed else {}
     columns = columns or dict(images=summary.after.counts)
@@ -104,7 +101,7 @@ def class_rows(summary: LabelSummary, num_shown: int | None) -> list[dict[str, s
 
 
 def image_rows(summary: LabelSummary) -> list[dict[str, str]]:
-    """How many images have so many labels."""
+    """Return the rows of the table of images by their number of labels."""
     shown = dict(before=summary.before, after=summary.after) if summary.is_changed else dict(images=summary.after)
     most = max(statistics.images_by_labels.size for statistics in shown.values()) - 1
     rows = []
@@ -129,7 +126,7 @@ def write_json(path: str, summary: LabelSummary) -> None:
 def main() -> None:
     args = parse_args()
     check_arguments(args)
-    summary = summarize(launch.read_config(args, Path()), args)
+    summary = summarize(launch.read_config(args.config, args.cfg_options), args)
     print('\n'.join(describe_labels(summary)), end='\n\n')
     print_table(image_rows(summary))
     print()

@@ -1,7 +1,7 @@
 """Calibrate a trained classifier: ``python tools/calibrate.py CONFIG CHECKPOINT``.
 
-Fits temperature, Platt or vector scaling to the validation set, and writes a checkpoint and a config that read
-calibrated probabilities. The model itself stays as it is.
+Fits temperature, Platt or vector scaling to the validation set, and writes a checkpoint and a config whose
+probabilities are calibrated. The weights of the model do not change.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from mmml_losses.engine.resuming import safe_checkpoint
 from mmml_losses.engine.running import build_runner
 from mmml_losses.procedures.calibrate import Calibration, collect_logits, fit_link, write_calibrated
 from mmml_losses.utils.errors import UsageError
-
-LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 
 
 def parse_args() -> argparse.Namespace:
@@ -51,9 +49,8 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
-def apply_calibration_arguments(cfg: Config, args: argparse.Namespace) -> None:
-    cfg.resume = False
-    launch.refuse_detector(
+def check_config(cfg: Config, args: argparse.Namespace) -> None:
+    launch.reject_detector(
         cfg,
         args.config,
         ', whose detections are no rows of labels to fit a link to. The link of its loss can be set, that of Focal for '
@@ -64,7 +61,7 @@ def apply_calibration_arguments(cfg: Config, args: argparse.Namespace) -> None:
 
 
 def output_file(args: argparse.Namespace, cfg: Config) -> Path:
-    """Where the checkpoint goes; never onto what is read."""
+    """Return the checkpoint file to write; it must not replace a file that is read."""
     file = Path(args.out or Path(cfg.work_dir, f'{Path(args.checkpoint).stem}_{args.method}.pth'))
     config_file = file.with_suffix('.py')
     for source, written in ((args.checkpoint, file), (args.config, config_file)):
@@ -76,7 +73,7 @@ def output_file(args: argparse.Namespace, cfg: Config) -> Path:
 
 
 def report(calibration: Calibration, args: argparse.Namespace, num_images: int, file: Path) -> str:
-    """What was fitted, how good it is, and what to do with it."""
+    """Describe the fit, the figures before and after it, and how to use the files."""
     rows = [
         f'{name:<8}{figures.nll:>9.4f}{figures.ace:>9.2f}{figures.ece:>9.2f}{figures.mce:>9.2f}'
         for name, figures in (('before', calibration.before), ('after', calibration.after))
@@ -96,7 +93,9 @@ def report(calibration: Calibration, args: argparse.Namespace, num_images: int, 
 
 def main() -> None:
     args = parse_args()
-    cfg = launch.load_config(args, LOSSES_FOLDER, apply_calibration_arguments)
+    cfg = launch.load_config(args)
+    check_config(cfg, args)
+    cfg.resume = False
     require_data(cfg, args.config)
     file = output_file(args, cfg)
     checkpoint_file = safe_checkpoint(args.checkpoint, cfg)
@@ -112,7 +111,8 @@ def main() -> None:
     logits, targets = collected
     calibration = fit_link(place, args.method, logits, targets)
     comment = f'{args.config} with {args.method} scaling, fitted by tools/calibrate.py to its {args.dataloader} data'
-    write_calibrated(file, comment, launch.read_config(args, LOSSES_FOLDER), checkpoint, place, calibration.loss_config)
+    source = launch.read_config(args.config, args.cfg_options, args.loss)
+    write_calibrated(file, comment, source, checkpoint, place, calibration.loss_config)
     print(report(calibration, args, len(logits), file))
 
 

@@ -1,28 +1,25 @@
-"""What there is: ``python tools/list.py``, ``python tools/list.py losses``, ``python tools/list.py losses missing``.
+"""List the components: ``python tools/list.py``, or with a kind and a word ``python tools/list.py losses missing``.
 
 Prints losses, metrics, dataset wrappers, readers, hooks, heads, configs and more with one line each: of all kinds, of
-one, or those with a word in their line.
+one kind, or those with a word in their line.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from mmml_losses.cli import launch
 from mmml_losses.cli.listing import KINDS, Entry, list_kind
 from mmml_losses.cli.tables import print_table
 from mmml_losses.utils.errors import UsageError
 
-CONFIGS_FOLDER = Path(__file__).resolve().parents[1] / 'configs'
-
 
 def parse_args() -> tuple[tuple[str, ...], str]:
-    """The kinds to list, and the word to look for."""
-    parser = argparse.ArgumentParser(description='List what there is, with one line each')
+    """Return the kinds to list, and the word to look for."""
+    parser = argparse.ArgumentParser(description='List the components, with one line each')
     parser.add_argument('kind', nargs='?', help=f'one of {", ".join(KINDS)}; all by default')
-    parser.add_argument('word', nargs='?', help='show only lines with this word, in whatever case')
+    parser.add_argument('word', nargs='?', help='show only lines with this word, in upper or lower case')
     args = parser.parse_args()
     if args.kind in KINDS:
         return (args.kind,), args.word or ''
@@ -32,7 +29,7 @@ def parse_args() -> tuple[tuple[str, ...], str]:
 
 
 def rows_of(kind: str, entries: list[Entry]) -> list[dict[str, str]]:
-    """The lines of a kind as rows of a table."""
+    """Return the entries of a kind as rows of a table."""
     with_short_names = any(entry.short_names for entry in entries)
     return [
         {kind: entry.name}
@@ -46,7 +43,7 @@ def main() -> None:
     kinds, word = parse_args()
     shown = 0
     for kind in kinds:
-        entries = [entry for entry in list_kind(kind, CONFIGS_FOLDER) if entry.matches(word)]
+        entries = [entry for entry in list_kind(kind) if entry.matches(word)]
         if entries:
             if shown:
                 print()

@@ -10,8 +10,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mmengine.config import DictAction
-
 from mmml_losses.cli import launch
 from mmml_losses.datasets.labels.label_file import save_label_file
 from mmml_losses.datasets.labels.nesting import count_views, unrepeated
@@ -19,8 +17,6 @@ from mmml_losses.datasets.wrappers.drawn_labels import read_drawn_labels
 from mmml_losses.engine.config_data import load_dataset
 from mmml_losses.procedures.draw_labels import check_output, describe_drawing, describe_use, make_folder
 from mmml_losses.utils.errors import UsageError
-
-LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 
 
 def parse_args() -> argparse.Namespace:
@@ -31,21 +27,14 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--dataloader', choices=['train', 'val', 'test'], default='train', help='whose dataset (default: train)'
     )
-    parser.add_argument(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        metavar='KEY=VALUE',
-        help='override settings of the config, e.g. train_dataloader.dataset.seed=1',
-    )
-    parser.set_defaults(loss=None)  # labels do not depend on it
+    launch.add_cfg_options(parser, 'train_dataloader.dataset.seed=1')
     return parser.parse_args()
 
 
 def main() -> None:
     args = parse_args()
     out = check_output(args.out, args.overwrite)
-    dataset = load_dataset(launch.read_config(args, LOSSES_FOLDER), args.dataloader, args.config)
+    dataset = load_dataset(launch.read_config(args.config, args.cfg_options), args.dataloader, args.config)
     if not count_views(dataset):
         raise UsageError(
             f'the dataset of {args.dataloader}_dataloader in {args.config} draws no labels: it must have a label '

@@ -18,8 +18,6 @@ from mmml_losses.procedures.draw_labels import check_output, make_folder
 from mmml_losses.procedures.pseudo_label import shows_progress_bar, write_pseudo_labels
 from mmml_losses.utils.errors import UsageError
 
-LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
-
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description='Write the labels of a training set as a trained model corrects them')
@@ -38,14 +36,14 @@ def parse_args() -> argparse.Namespace:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Find now what would otherwise end a long run without a result."""
+    """Check before a long run that its result can be made and written."""
     if not 0 < args.threshold < 1:
         raise UsageError(f'--threshold must be in (0, 1), got {args.threshold}')
     check_output(args.out, args.overwrite)
 
 
-def apply_labelling_arguments(cfg: Config, args: argparse.Namespace) -> None:
-    launch.refuse_detector(cfg, args.config, ': pseudo labels are those of images, and have no boxes')
+def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
+    launch.reject_detector(cfg, args.config, ': pseudo labels are those of images, and have no boxes')
     cfg.resume = False
     label_with_the_test_run(cfg, args.dataloader)
     if args.amp:
@@ -57,7 +55,8 @@ def apply_labelling_arguments(cfg: Config, args: argparse.Namespace) -> None:
 def main() -> None:
     args = parse_args()
     check_arguments(args)
-    cfg = launch.load_config(args, LOSSES_FOLDER, apply_labelling_arguments)
+    cfg = launch.load_config(args)
+    apply_arguments(cfg, args)
     require_data(cfg, args.config)
     cfg.load_from = safe_checkpoint(args.checkpoint, cfg)
     make_folder(Path(args.out))

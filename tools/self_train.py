@@ -1,7 +1,7 @@
 """Train, correct the labels by what was learnt, and train again: ``python tools/self_train.py CONFIG``.
 
-The labels that are not observed and that the trained model finds more probable than the threshold become positive, and
-a new model is trained on them from the start. Every stage has its own folder below the work folder. The same command
+Unobserved labels whose probability is above the threshold become positive, and a new model is trained on them from the
+start. Every stage has its own folder below the work folder. The same command
 goes on where it was interrupted, and ends with the weights of an uninterrupted run; see docs/procedures.md.
 """
 
@@ -12,16 +12,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmengine.config import Config
 from mmengine.dist import is_main_process
 
 from mmml_losses.cli import launch
 from mmml_losses.cli.tables import print_table
-from mmml_losses.cli.training import add_training_arguments, apply_training_arguments
 from mmml_losses.engine.config_data import require_data
 from mmml_losses.procedures.self_train import SelfTraining
-
-LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 
 
 def parse_args() -> argparse.Namespace:
@@ -33,17 +29,17 @@ def parse_args() -> argparse.Namespace:
     )
     launch.add_common_arguments(parser)
     parser.add_argument('--resume', action='store_true', help='changes nothing: the same command always goes on')
-    add_training_arguments(parser)
+    launch.add_training_arguments(parser)
     return parser.parse_args()
 
 
-def say(message: str) -> None:
+def log(message: str) -> None:
     if is_main_process():
         print(message, flush=True)
 
 
 def metric_rows(figures: Sequence[dict[str, float | None]]) -> list[dict[str, str]]:
-    """The figures of the rounds beside each other."""
+    """Return the rows of a table with the metrics of all rounds."""
     return [
         {'metric': name}
         | {
@@ -56,11 +52,12 @@ def metric_rows(figures: Sequence[dict[str, float | None]]) -> list[dict[str, st
 
 def main() -> None:
     args = parse_args()
-    cfg: Config = launch.load_config(args, LOSSES_FOLDER, apply_training_arguments)
-    launch.refuse_detector(cfg, args.config, ': pseudo labels are those of images, and have no boxes')
+    cfg = launch.load_config(args)
+    launch.apply_training_arguments(cfg, args)
+    launch.reject_detector(cfg, args.config, ': pseudo labels are those of images, and have no boxes')
     require_data(cfg, args.config)
     try:
-        figures = SelfTraining(cfg, args.threshold, args.rounds, Path(args.config).name, say).run()
+        figures = SelfTraining(cfg, args.threshold, args.rounds, Path(args.config).name, log).run()
     except KeyboardInterrupt:
         print('stopped; the same command goes on from here', file=sys.stderr)
         sys.exit(130)  # as after any Ctrl-C

@@ -1,4 +1,4 @@
-"""Evaluate a model: ``python tools/test.py CONFIG CHECKPOINT``. Flags as in MMPretrain's tool, plus ``--loss``."""
+"""Evaluate a model: ``python tools/test.py CONFIG CHECKPOINT``. Flags as in MMPretrain's tool, and ``--loss``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from mmml_losses.utils.errors import UsageError
 
 PREDICTION_SUFFIXES = ('.npz', '.pkl', '.pickle')
 METRIC_SUFFIXES = ('.json', '.yaml', '.yml', '.pkl', '.pickle')
-LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 
 
 def parse_args() -> argparse.Namespace:
@@ -30,12 +29,10 @@ def parse_args() -> argparse.Namespace:
     launch.add_common_arguments(parser)
     parser.add_argument(
         '--out',
-        help='file of the results: predictions as .npz (arrays, no pickle) or .pkl, metrics (with what else they found '
-        'under "details") as .json, with null for NaN and infinity, or .yaml',
+        help='file of the results: predictions as .npz (arrays, no pickle) or .pkl, metrics (with '
+        'their details under "details") as .json, with null for NaN and infinity, or .yaml',
     )
-    parser.add_argument(
-        '--out-item', choices=['metrics', 'pred'], help='what --out saves: predictions unless told otherwise'
-    )
+    parser.add_argument('--out-item', choices=['metrics', 'pred'], help='what --out saves: predictions by default')
     parser.add_argument('--show-dir', help='folder of the images with their predictions drawn in')
     parser.add_argument('--show', action='store_true', help='show the predictions in a window')
     parser.add_argument('--interval', type=int, default=1, help='draw every so many images')
@@ -51,7 +48,7 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
-def apply_test_arguments(cfg: Config, args: argparse.Namespace) -> None:
+def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
     cfg.resume = False
     if args.amp:
         cfg.test_cfg.fp16 = True
@@ -70,7 +67,7 @@ def apply_test_arguments(cfg: Config, args: argparse.Namespace) -> None:
 
 
 def use_test_time_augmentation(cfg: Config) -> None:
-    """Take the config's ``tta_model`` and ``tta_pipeline``, or average over an image and its mirror image."""
+    """Use the config's ``tta_model`` and ``tta_pipeline``, or average over an image and its mirror image."""
     pipeline = cfg.test_dataloader.dataset.pipeline
     if is_detector(cfg) and not {'tta_model', 'tta_pipeline'} <= cfg.keys():
         raise UsageError('--tta of a detector needs a tta_model and a tta_pipeline in the config')
@@ -83,7 +80,7 @@ def use_test_time_augmentation(cfg: Config) -> None:
 
 
 def save_detections(evaluator: Evaluator, file: str) -> None:
-    """Let the metric that matches detections to objects save what it finds."""
+    """Let the metric that matches detections to objects save them."""
     matching = [metric for metric in evaluator.metrics if isinstance(metric, DetectionCalibrationError)]
     if not matching:
         raise UsageError(
@@ -95,7 +92,8 @@ def save_detections(evaluator: Evaluator, file: str) -> None:
 
 def main() -> None:
     args = parse_args()
-    cfg = launch.load_config(args, LOSSES_FOLDER, apply_test_arguments)
+    cfg = launch.load_config(args)
+    apply_arguments(cfg, args)
     require_data(cfg, args.config)
     cfg.load_from = safe_checkpoint(args.checkpoint, cfg)
     runner = build_runner(cfg)

@@ -1,18 +1,12 @@
-"""Train a model: ``python tools/train.py CONFIG``. The flags are those of MMPretrain's tool, plus ``--loss``."""
+"""Train a model: ``python tools/train.py CONFIG``. The flags are those of MMPretrain's tool, and ``--loss``."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-
-from mmengine.config import Config
 
 from mmml_losses.cli import launch
-from mmml_losses.cli.training import add_training_arguments, apply_training_arguments
 from mmml_losses.engine.config_data import require_data
 from mmml_losses.engine.resuming import train
-
-LOSSES_FOLDER = Path(__file__).resolve().parents[1] / 'configs' / '_base_' / 'losses'
 
 
 def parse_args() -> argparse.Namespace:
@@ -26,20 +20,17 @@ def parse_args() -> argparse.Namespace:
         metavar='CHECKPOINT',
         help='resume from a checkpoint, or without one from the latest in the work folder',
     )
-    add_training_arguments(parser)
+    launch.add_training_arguments(parser)
     return parser.parse_args()
-
-
-def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
-    apply_training_arguments(cfg, args)
-    if args.resume is not None:
-        cfg.resume = True
-        cfg.load_from = None if args.resume == 'auto' else args.resume
 
 
 def main() -> None:
     args = parse_args()
-    cfg = launch.load_config(args, LOSSES_FOLDER, apply_arguments)
+    cfg = launch.load_config(args)
+    launch.apply_training_arguments(cfg, args)
+    if args.resume is not None:
+        cfg.resume = True
+        cfg.load_from = None if args.resume == 'auto' else args.resume
     require_data(cfg, args.config)
     train(cfg)
 

@@ -1,13 +1,14 @@
-"""What the command-line tools share: from arguments to a config that a Runner can take."""
+"""What the command-line tools share: arguments, the config that they make, and errors in one sentence."""
 
 from __future__ import annotations
 
 import argparse
 import logging
 import os
+import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -19,53 +20,17 @@ from ..engine.running import add_hook, dataloader_with_defaults
 from ..hosts.checkpoints import CheckpointError
 from ..hosts.loss_places import is_detector
 from ..hosts.mmdet import require_mmdet
-from ..registry import UnknownNameError
+from ..registry import SCOPE, UnknownNameError
 from ..utils.errors import UsageError
-from .losses import check_loss, find_loss, swap_loss
-
-PACKAGE = Path(__file__).resolve().parents[1]
-
-
-def exit_clearly(main: Callable[[], None]) -> None:
-    """Run a tool; what the user can mend ends it with a message and exit code 1 instead of a traceback."""
-    try:
-        main()
-        if torch.distributed.is_initialized():
-            leave_together()
-    # FileExistsError: DigitScenes refuses a folder that was made with other settings.
-    except (UsageError, UnknownNameError, CheckpointError, MissingDataError, AnnotationError, FileExistsError) as error:
-        sys.exit(str(error))
-    except (TypeError, ValueError) as error:
-        if not _is_an_answer(error):
-            raise
-        sys.exit(str(error))
-
-
-def _is_an_answer(error: Exception) -> bool:
-    """Whether this package raised an error on purpose: its text says what to mend, and a traceback would only hide it.
-
-    What Python or another package raises in the middle of our code is a fault, of which the traceback tells.
-    """
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return Path(place.filename).resolve().is_relative_to(PACKAGE) and str(place.line).startswith('raise ')
-
-
-def leave_together() -> None:
-    """End a process of a distributed run, when all of them have come to the end."""
-    torch.distributed.barrier()
-    if torch.distributed.get_backend() == 'gloo':
-        # Now and then such a process was seen to abort at its end ("terminate called without an active exception",
-        # torch 2.13.0). The cause is not known; all is written by now, so the interpreter's shutdown is left out.
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
-    torch.distributed.destroy_process_group()
+from .losses import PACKAGE, find_loss, swap_loss
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags that MMPretrain's training and test tools share, and ``--loss``."""
-    parser.add_argument('--work-dir', help='folder of logs, checkpoints and results')
+    """Add the flags that MMPretrain's training and test tools share, and ``--loss``."""
+    parser.add_argument(
+        '--work-dir',
+        help='folder of logs, checkpoints and results; work_dirs/CONFIG by default, work_dirs/CONFIG-LOSS with --loss',
+    )
     parser.add_argument(
         '--loss',
         metavar='NAME_OR_FILE',
@@ -74,38 +39,54 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument('--amp', action='store_true', help='automatic mixed precision')
     parser.add_argument('--no-pin-memory', action='store_true', help='switch pin_memory of the dataloaders off')
+    add_cfg_options(parser, 'optim_wrapper.optimizer.lr=0.01 key="[a,b]"')
+    parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none', help='job launcher')
+    parser.add_argument('--local_rank', '--local-rank', type=int, default=0, help='set by the launcher')
+
+
+def add_cfg_options(parser: argparse.ArgumentParser, example: str) -> None:
+    """Add ``--cfg-options``."""
     parser.add_argument(
         '--cfg-options',
         nargs='+',
         action=DictAction,
         metavar='KEY=VALUE',
-        help='override settings of the config, e.g. optim_wrapper.optimizer.lr=0.01 key="[a,b]"',
+        help=f'override settings of the config, e.g. {example}',
     )
-    parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none', help='job launcher')
-    parser.add_argument('--local_rank', '--local-rank', type=int, default=0, help='set by the launcher')
 
 
-def read_config(args: argparse.Namespace, losses_folder: Path) -> Config:
-    """The config as the user has it, with ``--loss`` and ``--cfg-options``, and nothing else."""
-    if not Path(args.config).is_file():
-        raise UsageError(f'config {args.config} does not exist')
-    cfg = _parsed(args.config)
-    if args.loss is not None:  # before the options, which may be for the new loss
-        swap_loss(cfg, find_loss(args.loss, losses_folder, is_detector(cfg)))
-    cfg.merge_from_dict(args.cfg_options or {})
-    return cfg
+def add_training_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of MMPretrain's training tool that its other tools do not have."""
+    parser.add_argument('--no-validate', action='store_true', help='do not evaluate during training')
+    parser.add_argument(
+        '--auto-scale-lr', action='store_true', help='scale the learning rate with the batch size in use'
+    )
+    parser.add_argument(
+        '--no-persistent-workers', action='store_true', help='let the workers of the dataloaders end with each epoch'
+    )
 
 
-def _parsed(file: str) -> Config:
-    """A config. One of a detector says at once what must be installed for it."""
+def read_config(file: str, options: Mapping | None = None, loss: str | None = None) -> Config:
+    """Read a config, with the loss of ``--loss`` and the settings of ``--cfg-options``, and change nothing else.
+
+    Args:
+        file: The config file.
+        options: Values of ``--cfg-options``, which may be about the new loss.
+        loss: Value of ``--loss``.
+    """
+    if not Path(file).is_file():
+        raise UsageError(f'config {file} does not exist')
     try:
         cfg = Config.fromfile(file)
     except ModuleNotFoundError as error:
-        if str(error).startswith('mmdet '):  # what MMEngine says of a `_base_` in it
+        if str(error).startswith('mmdet '):  # MMEngine's error for a `_base_` of MMDetection
             _require_mmdet(file)
         raise
     if is_detector(cfg):
         _require_mmdet(file)
+    if loss is not None:
+        swap_loss(cfg, find_loss(loss, for_detector=is_detector(cfg)))
+    cfg.merge_from_dict(options or {})
     return cfg
 
 
@@ -116,47 +97,42 @@ def _require_mmdet(file: str) -> None:
         raise UsageError(str(error)) from None
 
 
-def refuse_detector(cfg: Config, config_file: str, reason: str) -> None:
-    """Stop a tool that is for classifiers alone.
+def load_config(args: argparse.Namespace) -> Config:
+    """Read the config of a tool that runs a model, and complete it for a Runner.
 
     Args:
-        cfg: The config.
-        config_file: Where it is from.
-        reason: Why, to follow upon "a detector".
-    """
-    if is_detector(cfg):
-        raise UsageError(f'{config_file} must be the config of a classifier, got a detector{reason}')
-
-
-def load_config(
-    args: argparse.Namespace, losses_folder: Path, apply_arguments: Callable[[Config, argparse.Namespace], None]
-) -> Config:
-    """Read the config and apply the arguments.
-
-    Args:
-        args: What :func:`add_common_arguments` and the tool itself asked for.
-        losses_folder: Where ``--loss`` finds short names.
-        apply_arguments: Applies the tool's own arguments.
+        args: Values of the flags of :func:`add_common_arguments`, and ``config``.
     """
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
-    cfg = read_config(args, losses_folder)
+    cfg = read_config(args.config, args.cfg_options, args.loss)
     cfg.launcher = args.launcher
-    if args.work_dir is not None:
-        cfg.work_dir = args.work_dir
-    elif cfg.get('work_dir') is None:
-        cfg.work_dir = str(Path('work_dirs', Path(args.config).stem))
-    check_loss(cfg)
-    if is_detector(cfg):  # of which a config need not have more than the loss of this package
+    cfg.work_dir = args.work_dir or cfg.get('work_dir') or default_work_dir(args.config, args.loss)
+    if is_detector(cfg):  # whose config need not list the hook
         add_hook(cfg, 'DetectorCheckHook')
+    # Detectors take images of several sizes in one batch.
+    collate = 'pseudo_collate' if is_detector(cfg) else 'default_collate'
     for name in DATALOADERS:
         if cfg.get(name) is not None:
-            # Detectors take images of several sizes in one batch.
-            collate = 'pseudo_collate' if is_detector(cfg) else 'default_collate'
             cfg[name] = dataloader_with_defaults(cfg[name], pin_memory=not args.no_pin_memory, collate=collate)
-    apply_arguments(cfg, args)
     if args.launcher == 'pytorch' and not torch.cuda.is_available():
         distribute_over_cpus(cfg)
     return cfg
+
+
+def default_work_dir(config_file: str, loss: str | None) -> str:
+    """Return the work folder of a config, one for each value of ``--loss``.
+
+    Args:
+        config_file: The config file.
+        loss: Value of ``--loss``; a file counts by its stem and a loss of this package by its class.
+    """
+    name = Path(config_file).stem
+    if loss is not None:
+        loss_name = Path(loss).name.removesuffix('.py')
+        if loss_name.startswith(f'{SCOPE}.'):
+            loss_name = loss_name.rpartition('.')[2]
+        name += '-' + re.sub(r'[^\w.-]+', '_', loss_name)
+    return str(Path('work_dirs', name))
 
 
 def distribute_over_cpus(cfg: Config) -> None:
@@ -165,3 +141,101 @@ def distribute_over_cpus(cfg: Config) -> None:
         torch.distributed.init_process_group('gloo')
     if cfg.get('model_wrapper_cfg') is None:
         cfg.model_wrapper_cfg = dict(type='MMDistributedDataParallel', device_ids=None, broadcast_buffers=False)
+
+
+def reject_detector(cfg: Config, config_file: str, reason: str) -> None:
+    """Stop a tool that works for classifiers alone.
+
+    Args:
+        cfg: The config.
+        config_file: Its file.
+        reason: Follows upon "a detector" in the message.
+    """
+    if is_detector(cfg):
+        raise UsageError(f'{config_file} must be the config of a classifier, got a detector{reason}')
+
+
+def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
+    """Apply ``--amp`` and the flags of :func:`add_training_arguments`, and check schedule and weight decay."""
+    check_schedule(cfg)
+    check_weight_decay(cfg)
+    if args.no_validate:
+        cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
+    if args.amp:
+        if not torch.cuda.is_available():
+            raise UsageError('--amp needs a GPU: MMEngine has no mixed precision on the CPU')
+        cfg.optim_wrapper.type = 'AmpOptimWrapper'
+        cfg.optim_wrapper.setdefault('loss_scale', 'dynamic')
+    if args.auto_scale_lr:
+        if cfg.get('auto_scale_lr') is None:
+            raise UsageError(f'--auto-scale-lr: {args.config} has no auto_scale_lr = dict(base_batch_size=...)')
+        cfg.auto_scale_lr.enable = True
+    if args.no_persistent_workers:
+        for name in DATALOADERS:
+            if cfg.get(name) is not None:
+                cfg[name].persistent_workers = False
+
+
+def check_schedule(cfg: Config) -> None:
+    """Reject a training that ends before a part of its schedule begins: MMEngine cannot build such a part."""
+    schedulers = cfg.get('param_scheduler') or []
+    for scheduler in [schedulers] if isinstance(schedulers, dict) else schedulers:
+        name = 'max_epochs' if scheduler.get('by_epoch', True) else 'max_iters'
+        length, begin = (cfg.get('train_cfg') or {}).get(name), scheduler.get('begin', 0)
+        if length is not None and 'end' not in scheduler and begin >= length:
+            raise UsageError(
+                f'train_cfg.{name} must be more than {begin}, where the {scheduler.get("type")} of param_scheduler '
+                f'begins, got {length}'
+            )
+
+
+def check_weight_decay(cfg: Config) -> None:
+    """Reject factors of a weight decay that is not given: the error of MMEngine names neither."""
+    settings = cfg.get('optim_wrapper') or {}
+    factors = settings.get('paramwise_cfg') or {}
+    keys = factors.get('custom_keys') or {}
+    named = [name for name in factors if name.endswith('decay_mult')]
+    named += [f'custom_keys.{key}.decay_mult' for key, values in keys.items() if 'decay_mult' in values]
+    optimizer = settings.get('optimizer')
+    if named and isinstance(optimizer, dict) and optimizer.get('weight_decay') is None:
+        raise UsageError(
+            f'optim_wrapper.optimizer.weight_decay must be given, 0 for none, because optim_wrapper.paramwise_cfg.'
+            f'{named[0]} is a factor of it, got none for {optimizer.get("type")}'
+        )
+
+
+def exit_clearly(main: Callable[[], None]) -> None:
+    """Run a tool. An error that the user can fix ends it with a message and exit code 1 instead of a traceback."""
+    try:
+        main()
+        if torch.distributed.is_initialized():
+            leave_together()
+    # FileExistsError: DigitScenes rejects a folder that was made with other settings.
+    except (UsageError, UnknownNameError, CheckpointError, MissingDataError, AnnotationError, FileExistsError) as error:
+        sys.exit(str(error))
+    except (TypeError, ValueError) as error:
+        if not _is_user_error(error):
+            raise
+        sys.exit(str(error))
+
+
+def _is_user_error(error: Exception) -> bool:
+    """Return True if a `raise` of this package made the error: then its text says what to fix.
+
+    An error from inside Python or another package is a fault of our code, and its traceback is needed.
+    """
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return Path(place.filename).resolve().is_relative_to(PACKAGE) and str(place.line).startswith('raise ')
+
+
+def leave_together() -> None:
+    """End a process of a distributed run after all processes have finished."""
+    torch.distributed.barrier()
+    if torch.distributed.get_backend() == 'gloo':
+        # Now and then such a process was seen to abort at its end ("terminate called without an active exception",
+        # torch 2.13.0). The cause is not known. All files are written by now, so skip the interpreter's shutdown.
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+    torch.distributed.destroy_process_group()

@@ -1,12 +1,13 @@
-"""What there is: everything that a config can name, with one line about each; the work of ``tools/list.py``."""
+"""List everything that a config can name, with one line for each component: the work of ``tools/list.py``."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,15 +19,16 @@ from ..hosts.loss_places import loss_of
 from ..losses import MultiLabelLoss
 from ..losses.links import Link
 from ..registry import DATA_SAMPLERS, DATASETS, EVALUATOR, HOOKS, LOSSES, METRICS, SCOPE, TRANSFORMS, Registry
+from .losses import configs_folder, losses_folder
 
 
 class Entry(NamedTuple):
     """A line of the list.
 
     Args:
-        name: What a config calls it.
-        text: What it is.
-        short_names: What ``--loss`` calls it, of losses.
+        name: The name in a config.
+        text: One line about the component.
+        short_names: Names for ``--loss``, of a loss.
     """
 
     name: str
@@ -34,55 +36,46 @@ class Entry(NamedTuple):
     short_names: tuple[str, ...] = ()
 
     def matches(self, word: str) -> bool:
-        """Whether a word is in it, in whatever case."""
+        """Return True if the line has a word, in upper or lower case."""
         return word.lower() in ' '.join((self.name, self.text, *self.short_names)).lower()
 
 
-class Kind(NamedTuple):
-    """Which registered classes are listed together."""
-
-    registries: tuple[Registry, ...]
-    belongs: Callable[[type], bool]
+def _is_head(kind: type) -> bool:
+    return kind.__name__.endswith('Head')
 
 
-def _is_other_model(kind: type) -> bool:
-    return not issubclass(kind, (MultiLabelLoss, Link)) and not kind.__name__.endswith('Head')
-
-
-REGISTERED = {
-    'losses': Kind((LOSSES,), lambda kind: issubclass(kind, MultiLabelLoss)),
-    'links': Kind((LOSSES,), lambda kind: issubclass(kind, Link)),
-    'metrics': Kind((METRICS, EVALUATOR), lambda kind: True),
-    'wrappers': Kind((DATASETS,), lambda kind: issubclass(kind, LabelWrapper)),
-    'readers': Kind((DATASETS,), lambda kind: not issubclass(kind, LabelWrapper)),
-    'samplers': Kind((DATA_SAMPLERS,), lambda kind: True),
-    'transforms': Kind((TRANSFORMS,), lambda kind: True),
-    'hooks': Kind((HOOKS,), lambda kind: True),
-    'heads': Kind((LOSSES,), lambda kind: kind.__name__.endswith('Head')),
-    'models': Kind((LOSSES,), _is_other_model),
+# The registries of each kind, and which of their classes belong to it.
+REGISTERED: dict[str, tuple[tuple[Registry, ...], Callable[[type], bool]]] = {
+    'losses': ((LOSSES,), lambda kind: issubclass(kind, MultiLabelLoss)),
+    'links': ((LOSSES,), lambda kind: issubclass(kind, Link)),
+    'metrics': ((METRICS, EVALUATOR), lambda kind: True),
+    'wrappers': ((DATASETS,), lambda kind: issubclass(kind, LabelWrapper)),
+    'readers': ((DATASETS,), lambda kind: not issubclass(kind, LabelWrapper)),
+    'samplers': ((DATA_SAMPLERS,), lambda kind: True),
+    'transforms': ((TRANSFORMS,), lambda kind: True),
+    'hooks': ((HOOKS,), lambda kind: True),
+    'heads': ((LOSSES,), _is_head),
+    'models': ((LOSSES,), lambda kind: not issubclass(kind, (MultiLabelLoss, Link)) and not _is_head(kind)),
 }
 KINDS = (*REGISTERED, 'configs')
 
 
-def list_kind(kind: str, configs_folder: Path) -> list[Entry]:
-    """The entries of one of ``KINDS``, by name.
-
-    Args:
-        kind: Which.
-        configs_folder: Where the configs are; its ``_base_/losses`` holds the short names of losses.
-    """
+def list_kind(kind: str) -> list[Entry]:
+    """Return the entries of one of ``KINDS``, by name."""
     if kind == 'configs':
-        files = [*sorted(configs_folder.glob('*.py')), *sorted(configs_folder.glob('det/*.py'))]
-        names = [file.relative_to(configs_folder).with_suffix('').as_posix() for file in files]
-        return [Entry(name, describe_config(file)) for name, file in zip(names, files, strict=True)]
+        folder = configs_folder()
+        files = [*sorted(folder.glob('*.py')), *sorted(folder.glob('det/*.py'))]
+        return [Entry(file.relative_to(folder).with_suffix('').as_posix(), describe_config(file)) for file in files]
     registries, belongs = REGISTERED[kind]
-    for package in sorted({location for registry in registries for location in registry._locations}):
-        import_module(package)
-    if kind == 'heads':
-        for registry in registries:
-            _import_what_can_be(registry)
-    short_names = short_names_of_losses(configs_folder / '_base_' / 'losses') if kind == 'losses' else {}
-    found = {name: entry for registry in registries for name, entry in registry.module_dict.items()}
+    found: dict[str, type] = {}
+    for registry in registries:
+        for package in registry._locations:
+            import_module(package)
+        with suppress(ImportError):  # MMDetection is not installed
+            for name in registry.on_demand if kind == 'heads' else ():
+                registry.get(name)
+        found |= registry.module_dict
+    short_names = short_names_of_losses() if kind == 'losses' else {}
     return [
         Entry(name, first_sentence(found[name]), tuple(short_names.get(name, ())))
         for name in sorted(found)
@@ -90,33 +83,26 @@ def list_kind(kind: str, configs_folder: Path) -> list[Entry]:
     ]
 
 
-def _import_what_can_be(registry: Registry) -> None:
-    """Register what is imported on demand, if its project is installed."""
-    with suppress(ImportError):
-        for name in registry.on_demand:
-            registry.get(name)
-
-
-def short_names_of_losses(folder: Path) -> dict[str, list[str]]:
-    """What ``--loss`` calls each registered loss: the names of the files that set it up."""
+def short_names_of_losses() -> dict[str, list[str]]:
+    """Return the names of each registered loss for ``--loss``, which are the stems of the files with its config."""
     names: dict[str, list[str]] = {}
-    for file in sorted(folder.glob('*.py')):
+    for file in sorted(losses_folder().glob('*.py')):
         loss = Config.fromfile(file).get('loss') or {}
         names.setdefault(str(loss.get('type')).removeprefix(f'{SCOPE}.'), []).append(file.stem)
     return names
 
 
 def first_sentence(described: object) -> str:
-    """The first sentence of a docstring as plain text, without the full stop."""
+    """Return the first sentence of a docstring as plain text, without the full stop."""
     paragraph = (inspect.getdoc(described) or '').partition('\n\n')[0]
     text = re.sub(r':\w+:`~?([^`]*)`', lambda role: role[1].rpartition('.')[2] or role[1], paragraph)
     return _until_full_stop(text.replace('`', ''))
 
 
 def describe_config(file: Path) -> str:
-    """What a config says of itself in its first comment, or the loss and the data that it joins."""
-    comment = ' '.join(line.lstrip('# ') for line in _first_comment(file))
-    if comment:
+    """Return the first sentence of a config's first comment, or the names of its loss and its data."""
+    lines = takewhile(lambda line: line.startswith('#'), file.read_text(encoding='utf-8').splitlines())
+    if comment := ' '.join(line.lstrip('# ') for line in lines):
         return _until_full_stop(comment)
     cfg = Config.fromfile(file)
     data = ', '.join(dict.fromkeys(_short(leaf.get('type')) for leaf in leaf_configs(cfg.train_dataloader.dataset)))
@@ -124,15 +110,8 @@ def describe_config(file: Path) -> str:
 
 
 def _until_full_stop(text: str) -> str:
-    # That of an abbreviation ends no sentence.
+    # The full stop of an abbreviation ends no sentence.
     return re.split(r'(?<!\bEq)(?<!\bal)(?<!\bFig)(?<!\bSec)\.(?:\s|$)', ' '.join(text.split()), maxsplit=1)[0]
-
-
-def _first_comment(file: Path) -> Iterator[str]:
-    for line in file.read_text(encoding='utf-8').splitlines():
-        if not line.startswith('#'):
-            return
-        yield line
 
 
 def _loss_of(cfg: Config) -> str:

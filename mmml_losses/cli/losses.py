@@ -1,8 +1,7 @@
-"""``--loss``: another loss for any config."""
+"""Find the loss that ``--loss`` names, and put it into any config."""
 
 from __future__ import annotations
 
-import copy
 import difflib
 import logging
 from pathlib import Path
@@ -12,25 +11,36 @@ from mmengine.logging import print_log
 from mmengine.registry import MODELS as MMENGINE_MODELS
 
 from ..engine.model_loss import is_ours, replace_loss
-from ..hosts.loss_places import find_loss as find_loss_in
 from ..hosts.loss_places import loss_of
 from ..losses import MultiLabelLoss
 from ..registry import LOSSES, SCOPE, UnknownNameError
 from ..utils.errors import UsageError
 
+PACKAGE = Path(__file__).resolve().parents[1]
 
-def find_loss(name_or_file: str, losses_folder: Path, for_detector: bool = False) -> dict:
-    """The config of a loss.
+
+def configs_folder() -> Path:
+    """Return the folder of the configs: next to the package in a checkout, inside it where it is installed."""
+    in_checkout = PACKAGE.parent / 'configs'
+    return in_checkout if Path(in_checkout, '_base_', 'losses').is_dir() else PACKAGE / '.mim' / 'configs'
+
+
+def losses_folder() -> Path:
+    """Return the folder whose files ``--loss`` finds by their stems. Each holds the config of one loss."""
+    return configs_folder() / '_base_' / 'losses'
+
+
+def find_loss(name_or_file: str, *, for_detector: bool = False) -> dict:
+    """Return the config of a loss.
 
     Args:
-        name_or_file: A config file, the stem of a file in ``losses_folder``, the name of a loss of this package, or
-            another project's loss with its scope, such as ``mmpretrain.AsymmetricLoss``.
-        losses_folder: Folder of config files that hold one loss each.
-        for_detector: Whether a file for detectors, where there is one of this name, comes first.
+        name_or_file: A config file, the stem of a file in :func:`losses_folder`, the name of a loss of this package, or
+            a loss of another project with its scope, such as ``mmpretrain.AsymmetricLoss``.
+        for_detector: Whether a file for detectors of the same stem comes first.
     """
-    files = [Path(name_or_file), losses_folder / f'{name_or_file}.py']
+    files = [Path(name_or_file), losses_folder() / f'{name_or_file}.py']
     if for_detector:
-        files.insert(1, losses_folder.parents[1] / 'det' / '_base_' / 'losses' / f'{name_or_file}.py')
+        files.insert(1, configs_folder() / 'det' / '_base_' / 'losses' / f'{name_or_file}.py')
     for file in files:
         if file.suffix == '.py' and file.is_file():
             return _read_loss(file)
@@ -40,7 +50,7 @@ def find_loss(name_or_file: str, losses_folder: Path, for_detector: bool = False
     if '.' in name:
         _require_registered(name_or_file)
         return dict(type=name_or_file)
-    short_names = sorted(file.stem for file in losses_folder.glob('*.py'))
+    short_names = sorted(file.stem for file in losses_folder().glob('*.py'))
     try:
         kind = LOSSES.get(name)
     except UnknownNameError:
@@ -63,7 +73,7 @@ def _require_registered(name: str) -> None:
 
 
 def _names_near(name: str, short_names: list[str]) -> list[str]:
-    """The short and the registered names of losses that a misspelt one comes near."""
+    """Return the short and the registered names of losses that are close to a misspelt one."""
     registered = [known for known, kind in LOSSES.module_dict.items() if issubclass(kind, MultiLabelLoss)]
     by_lower_name = {known.lower(): known for known in (*registered, *short_names)}
     return [by_lower_name[match] for match in difflib.get_close_matches(name.lower(), by_lower_name, n=3, cutoff=0.5)]
@@ -77,11 +87,11 @@ def _read_loss(file: Path) -> dict:
 
 
 def swap_loss(cfg: Config, loss: dict) -> None:
-    """Put a loss in the place of the config's classification loss, reduced as that one was.
+    """Replace the classification loss of a config, and keep its ``reduction``.
 
-    The learning rate of a recipe goes with the size of its loss, which ``reduction`` decides. So where the config sets
-    it, and the new loss does not, it stays. Two kinds of losses are left as they are, with a warning: the parts of a
-    sum, whose proportion it would change, and losses of other projects, to which our heads pass a divisor.
+    The learning rate of a config suits the size of its loss, which depends on ``reduction``. So a new loss without a
+    ``reduction`` takes that of the old one. Two kinds of losses keep their own, with a warning: a sum, because the
+    proportions of its parts would change, and losses of other projects, because our heads pass a divisor to them.
     """
     old = loss_of(cfg.get('model'))
     reduction = _reduction_of(old[0] if isinstance(old, list) else old)
@@ -98,22 +108,8 @@ def swap_loss(cfg: Config, loss: dict) -> None:
     replace_loss(cfg, loss)
 
 
-def check_loss(cfg: Config) -> None:
-    """Build the config's classification loss, if it is one of ours, so that a mistake in it shows before all else."""
-    path, holders = find_loss_in(cfg.get('model'))
-    for holder in holders:
-        loss = holder.get(path[-1])
-        if not isinstance(loss, dict) or not is_ours(loss):
-            continue
-        try:
-            LOSSES.build(copy.deepcopy(loss))
-        except (TypeError, ValueError) as error:
-            place = '.'.join(('model', *path))
-            raise UsageError(f'{place} of the config, {loss["type"]}, cannot be built: {error}') from None
-
-
 def _reduction_of(loss: dict | None) -> str | None:
-    """What a loss, or every part of a sum, sets as its reduction; None where nothing is set, or the parts differ."""
+    """Return the ``reduction`` of a loss, or of all parts of a sum; None if it is not set or the parts differ."""
     if not isinstance(loss, dict):
         return None
     parts = loss.get('losses')

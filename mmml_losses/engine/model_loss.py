@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import NamedTuple
 
 from mmengine.config import Config, ConfigDict
@@ -48,6 +49,23 @@ def find_loss_place(cfg: Config, model: nn.Module) -> LossPlace:
         f'the model must have a loss of {SCOPE}, whose link can be fitted; {reason}. A model trained by another '
         'sigmoid loss can be given one: --loss BCELoss'
     )
+
+
+def check_loss(cfg: Config) -> None:
+    """Name the classification loss of a config and its mistake, if it is a loss of this package that cannot be built.
+
+    It builds the loss, so call it after an error, not to prevent one.
+    """
+    path, holders = find_loss(cfg.get('model'))
+    for holder in holders:
+        loss = holder.get(path[-1])
+        if not isinstance(loss, dict) or not is_ours(loss):
+            continue
+        try:
+            LOSSES.build(copy.deepcopy(loss))
+        except (TypeError, ValueError) as error:
+            place = '.'.join(('model', *path))
+            raise UsageError(f'{place} of the config, {loss["type"]}, cannot be built: {error}') from None
 
 
 def replace_loss(cfg: Config, loss: dict) -> None:

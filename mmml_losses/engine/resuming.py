@@ -1,36 +1,94 @@
-"""Resume a training, or take up a checkpoint, safely."""
+"""Resume a training so that it ends like an uninterrupted one, and open checkpoints safely.
+
+This module chooses the checkpoint, checks that it is harmless, and compares its loss and settings with those in use.
+These other parts take part, each for one reason:
+
+- :mod:`mmml_losses.hosts.checkpoints` lets torch unpickle weights and MMEngine's log, and nothing that could run code.
+- :class:`mmml_losses.engine.EpochSeedHook` derives random numbers from seed, epoch and rank, so that epoch 5 of a
+  resumed training has the augmentations and batches of epoch 5. :class:`mmml_losses.datasets.ClassAwareSampler` derives
+  its order in the same way.
+- Persistent workers would keep the random numbers of earlier epochs. The hook logs that they are on;
+  ``--no-persistent-workers`` and :mod:`mmml_losses.procedures.self_train` switch them off.
+- ``SampleMemory`` (:mod:`mmml_losses.losses.core.memory`) saves what a loss remembers of each sample in the checkpoint.
+  :class:`mmml_losses.engine.TrainingSetHook` shares it between processes before each checkpoint.
+- ``ClassFrequencies`` (:mod:`mmml_losses.losses.core.frequencies`) saves the counts of the training set, and warns if
+  the training set has others.
+- ``configs/_base_/default_runtime.py`` keeps two checkpoints: the hook deletes before it writes, and a training killed
+  in between resumes from the other.
+- :mod:`mmml_losses.procedures.self_train` resumes a procedure of several trainings by the record of its stages.
+
+The section "Resuming" of ``docs/procedures.md`` describes it for users; ``tests/test_engine/test_resuming.py`` compares
+resumed trainings with uninterrupted ones.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlparse
 
 import torch
 from mmengine.config import Config
+from mmengine.dist import barrier, is_main_process
 from mmengine.runner import Runner, find_latest_checkpoint
 
 from ..hosts.checkpoints import check_checkpoint
-from ..hosts.loss_places import warn_of_other_loss
+from ..hosts.loss_places import loss_in_text, warn_of_other_loss
+from ..registry import SCOPE
 from ..utils.errors import UsageError
+from ..utils.files import replacing
 from . import running
+
+# Settings that results do not depend on.
+PLACES = ('work_dir', 'resume', 'launcher', 'local_rank', 'experiment_name')
+MOST_DIFFERENCES = 8
+
+Plain = str | float | bool | None
+
+
+def train(cfg: Config) -> Runner:
+    """Train, from the checkpoint that the config names or, if it resumes and names none, from the latest."""
+    resume, checkpoint = cfg.get('resume', False), cfg.get('load_from')
+    if resume and checkpoint is None:
+        checkpoint = latest_checkpoint(cfg.work_dir)
+    if checkpoint is not None:
+        cfg.load_from = safe_checkpoint(str(checkpoint), cfg, resume=resume)
+    runner = running.build_runner(cfg)
+    runner.train()
+    return runner
+
+
+def latest_checkpoint(folder: str) -> Path | None:
+    """Return the checkpoint that a training wrote last into its work folder, or None. The folder may have moved."""
+    found = find_latest_checkpoint(folder) if Path(folder, 'last_checkpoint').is_file() else None
+    if not found:
+        return None
+    moved = Path(folder, Path(found).name)
+    return moved if moved.is_file() else Path(found)
 
 
 def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
     """Check a checkpoint before MMEngine opens it, and return the local file to open.
 
-    A file behind a URL is downloaded first: MMEngine would unpickle it without protection.
+    A checkpoint behind an address is downloaded first: MMEngine would unpickle it without protection. A warning is
+    logged if the checkpoint was trained with another loss.
 
     Args:
         path: A file or an http(s) address.
-        cfg: The config it is used with; a warning says when it was trained with another loss.
-        resume: Whether the training goes on from it.
+        cfg: The config that it is used with.
+        resume: Whether a training goes on from it. Then it must not lie in the work folder of a training with another
+            loss, and must hold no text that MMEngine would run.
     """
     scheme = urlparse(path).scheme
     if scheme in ('http', 'https'):
         path = _download(path)
     elif '://' in path:
         raise UsageError(f'checkpoint {path} must be a local file or an http(s) address: no other kind can be checked')
-    warn_of_other_loss(check_checkpoint(path, resume=resume), cfg)
+    checkpoint = check_checkpoint(path, resume=resume)
+    if resume and Path(path).resolve().parent == Path(cfg.work_dir).resolve():
+        _reject_folder_of_other_loss(checkpoint, cfg)
+    warn_of_other_loss(checkpoint, cfg)
     return path
 
 
@@ -39,19 +97,137 @@ def _download(url: str) -> str:
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            torch.hub.download_url_to_file(url, str(file))  # it appears when it is complete
+            torch.hub.download_url_to_file(url, str(file))  # the file appears when it is complete
         except OSError as error:
             raise UsageError(f'checkpoint {url} could not be downloaded: {error}') from None
     return str(file)
 
 
-def train(cfg: Config) -> Runner:
-    """Train, from the checkpoint that the config names or, where it asks to resume and names none, from the latest."""
-    checkpoint = cfg.get('load_from')
-    if cfg.get('resume') and checkpoint is None:
-        checkpoint = find_latest_checkpoint(cfg.work_dir)
-    if checkpoint is not None:
-        cfg.load_from = safe_checkpoint(checkpoint, cfg, resume=cfg.get('resume', False))
-    runner = running.build_runner(cfg)
-    runner.train()
-    return runner
+def _reject_folder_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
+    """Stop a training that would go on in the work folder of a training with another loss.
+
+    The same loss with other hyper-parameters passes, with a warning: changing them may be intended.
+    """
+    trained, used = loss_in_text(checkpoint.get('meta', {}).get('cfg')), loss_in_text(cfg.pretty_text)
+    if trained is not None and used is not None and describe_loss(trained) != describe_loss(used):
+        raise UsageError(
+            f'{cfg.work_dir} holds a training with the loss {describe_loss(trained)}, which cannot be resumed with the '
+            f'loss {describe_loss(used)}. Resume with the config and --loss of that training, or choose another '
+            '--work-dir'
+        )
+
+
+def describe_loss(loss: Mapping | list | str) -> str:
+    """Return the name of a loss and the names of its parts, without hyper-parameters, such as ``SumLoss(spa=SPALoss)``.
+
+    Args:
+        loss: The config of a loss, a list of them for the stages of a cascade, or the name of a term.
+    """
+    if isinstance(loss, list):
+        return ', '.join(map(describe_loss, loss))
+    if not isinstance(loss, Mapping):
+        return str(loss)
+    parts = loss.get('losses') or {key: loss[key] for key in ('positive', 'negative') if key in loss}
+    name = str(loss.get('type')).removeprefix(f'{SCOPE}.')
+    inside = ', '.join(f'{key}={describe_loss(parts[key])}' for key in sorted(parts))
+    return f'{name}({inside})' if inside else name
+
+
+def flat_settings(settings: Mapping) -> dict[str, Plain]:
+    """Return the settings of a config that results depend on, by their dotted names and in json's types."""
+    return dict(pair for key, value in settings.items() if key not in PLACES for pair in _flatten(key, value))
+
+
+def _flatten(name: str, value: object) -> Iterator[tuple[str, Plain]]:
+    if isinstance(value, (Mapping, list, tuple)) and value:
+        for key, child in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _flatten(f'{name}.{key}', child)
+    elif value is None or isinstance(value, (str, bool, int, float)):
+        yield name, value
+    else:
+        # Classes and functions, which new-style configs hold, by their names.
+        yield name, getattr(value, '__qualname__', None) or str(value)
+
+
+class WorkRecord:
+    """A json file in a folder with the settings that the work there was begun with, and its finished stages.
+
+    The work goes on with the same settings alone. All processes of a distributed run read the file; the main process
+    writes it.
+
+    Args:
+        file: The json file, which is written if there is none.
+        settings: Settings that the work depends on, see :func:`flat_settings`.
+        draws: Random numbers of the work, such as a seed. An existing file keeps its own.
+        option: The option that names another folder, for error messages.
+
+    Attributes:
+        settings: The settings.
+        draws: The random numbers.
+        finished: Results of each finished stage that later stages need, by the name of the stage.
+    """
+
+    settings: dict[str, Plain]
+    draws: dict[str, Plain]
+    finished: dict[str, dict]
+
+    def __init__(
+        self,
+        file: Path,
+        settings: Mapping[str, Plain],
+        draws: Mapping[str, Plain] | None = None,
+        option: str = '--work-dir',
+    ):
+        self.file = file
+        self._advice = f'Choose another {option}, or delete the folder to start anew'
+        barrier()  # no process may write before all have looked, nor look before the file is complete
+        exists = file.is_file()
+        barrier()
+        content = self._read() if exists else dict(settings=dict(settings), draws=dict(draws or {}), finished={})
+        self.settings, self.draws, self.finished = content['settings'], content['draws'], content['finished']
+        if exists:
+            self._reject_other_settings(settings)
+        else:
+            self._write()
+
+    def finish(self, stage: str, **result) -> None:
+        """Record a finished stage, with what later stages need of it in json's types."""
+        self.finished[stage] = result
+        self._write()
+
+    def _write(self) -> None:
+        if is_main_process():
+            try:
+                self.file.parent.mkdir(parents=True, exist_ok=True)
+                with replacing(self.file) as temporary:
+                    content = dict(settings=self.settings, draws=self.draws, finished=self.finished)
+                    temporary.write_text(json.dumps(content, indent=1), encoding='utf-8')
+            except OSError as error:
+                raise UsageError(f'{self.file} cannot be written: {error.strerror}') from None
+        barrier()
+
+    def _read(self) -> dict:
+        try:
+            content = json.loads(self.file.read_text(encoding='utf-8'))
+            if not all(isinstance(content[key], dict) for key in ('settings', 'draws', 'finished')):
+                raise ValueError('its parts are not those of such a record')
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise UsageError(
+                f'{self.file} cannot be read, so nothing is known of the work in its folder: {error}. {self._advice}'
+            ) from None
+        return content
+
+    def _reject_other_settings(self, settings: Mapping[str, Plain]) -> None:
+        before, absent = self.settings, 'not set'
+        lines = [
+            f'  {name}: {before.get(name, absent)!r} there, {settings.get(name, absent)!r} now'
+            for name in sorted({*before, *settings})
+            if before.get(name, absent) != settings.get(name, absent)
+        ]
+        if len(lines) > MOST_DIFFERENCES:
+            lines[MOST_DIFFERENCES:] = [f'  and {len(lines) - MOST_DIFFERENCES} more']
+        if lines:
+            listing = '\n'.join(lines)
+            raise UsageError(
+                f'{self.file.parent} holds work that was begun with other settings:\n{listing}\n{self._advice}.'
+            )

@@ -15,8 +15,9 @@ from mmengine.runner import Runner
 from ..evaluation.metrics.base import finite_or_none
 from ..evaluation.metrics.evaluator import MultiLabelEvaluator, details_of
 from ..hosts.loss_places import type_name
-from ..registry import SCOPE
+from ..registry import SCOPE, UnknownNameError
 from ..utils.files import replacing
+from .model_loss import check_loss
 
 
 def add_hook(cfg: Config, name: str) -> None:
@@ -27,7 +28,7 @@ def add_hook(cfg: Config, name: str) -> None:
 
 
 def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool, collate: str = 'default_collate') -> ConfigDict:
-    """MMPretrain's defaults, left out where they would only raise an error or a warning."""
+    """Add MMPretrain's defaults to a dataloader, except those that would only raise an error or a warning."""
     defaults = ConfigDict(
         pin_memory=pin_memory and torch.cuda.is_available(),
         persistent_workers=dataloader.get('num_workers', 0) > 0,
@@ -40,17 +41,21 @@ def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool, collate: 
 
 
 def build_runner(cfg: Config) -> Runner:
-    """The Runner that the config asks for."""
-    return RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+    """Build the Runner of a config. An error in the settings of its loss names the loss and its place."""
+    try:
+        return RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+    except (TypeError, ValueError, UnknownNameError):
+        check_loss(cfg)
+        raise
 
 
 def save_metrics(path: str | Path, metrics: Mapping[str, float], evaluator: Evaluator) -> None:
-    """Write figures, and under ``details`` what else their metrics found, whole or not at all.
+    """Write metrics, and their further results under ``details``, whole or not at all.
 
     Args:
         path: Ends in ``.json``, where NaN and infinity become null, in ``.yaml`` or in ``.pkl``.
-        metrics: The figures by name.
-        evaluator: What they come from.
+        metrics: Values by name.
+        evaluator: The evaluator that returned them.
     """
     path = Path(path)
     details = evaluator.details() if isinstance(evaluator, MultiLabelEvaluator) else details_of(evaluator.metrics)

@@ -62,8 +62,8 @@ def warn_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
         checkpoint: Content of a checkpoint of MMEngine, whose ``meta['cfg']`` is the text of the training's config.
         cfg: The config in use.
     """
-    trained = _loss_in(checkpoint.get('meta', {}).get('cfg'))
-    used = _loss_in(cfg.pretty_text)
+    trained = loss_in_text(checkpoint.get('meta', {}).get('cfg'))
+    used = loss_in_text(cfg.pretty_text)
     if trained is not None and used is not None and trained != used:
         print_log(
             f'The checkpoint was trained with the loss {trained}, and is used with {used}: its probabilities are read '
@@ -73,7 +73,7 @@ def warn_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
         )
 
 
-def _loss_in(config_text: str | None) -> dict | list | None:
+def loss_in_text(config_text: str | None) -> dict | list | None:
     """Return the classification loss of a config's text as plain data. The text is parsed and never run."""
     try:
         tree = ast.parse(config_text or '')

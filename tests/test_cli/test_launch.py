@@ -5,6 +5,7 @@ import copy
 import functools
 import http.server
 import logging
+import os
 import re
 import threading
 from pathlib import Path
@@ -16,11 +17,11 @@ from mmengine.config import Config, ConfigDict
 from mmml_losses import registry
 from mmml_losses.cli import launch
 from mmml_losses.cli import losses as loss_swap
-from mmml_losses.cli.losses import check_loss, find_loss, swap_loss
+from mmml_losses.cli.losses import find_loss, swap_loss
 from mmml_losses.datasets import MissingDataError
 from mmml_losses.engine.config_data import require_data
 from mmml_losses.engine.hooks.detector_check import DetectorCheckHook
-from mmml_losses.engine.model_loss import replace_loss
+from mmml_losses.engine.model_loss import check_loss, replace_loss
 from mmml_losses.engine.resuming import safe_checkpoint
 from mmml_losses.engine.running import add_hook, dataloader_with_defaults
 from mmml_losses.hosts.checkpoints import CheckpointError
@@ -33,31 +34,33 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def losses_folder(tmp_path):
+def losses_folder(tmp_path, monkeypatch):
+    """A folder of short names that has one loss."""
     folder = tmp_path / 'losses'
     folder.mkdir()
     (folder / 'sharp.py').write_text("loss = dict(type='mmml_losses.BCELoss', loss_weight=3.0)\n")
+    monkeypatch.setattr(loss_swap, 'losses_folder', lambda: folder)
     return folder
 
 
 def test_losses_are_found_by_short_name_file_and_registered_name(losses_folder, tmp_path):
-    assert find_loss('sharp', losses_folder).loss_weight == 3.0
-    assert find_loss(str(losses_folder / 'sharp.py'), tmp_path).loss_weight == 3.0
-    assert find_loss('SPALoss', losses_folder) == dict(type='mmml_losses.SPALoss')
-    assert find_loss('mmml_losses.SPALoss', losses_folder) == dict(type='mmml_losses.SPALoss')
-    assert find_loss('mmpretrain.AsymmetricLoss', losses_folder) == dict(type='mmpretrain.AsymmetricLoss')
+    assert find_loss('sharp').loss_weight == 3.0
+    assert find_loss(str(losses_folder / 'sharp.py')).loss_weight == 3.0
+    assert find_loss('SPALoss') == dict(type='mmml_losses.SPALoss')
+    assert find_loss('mmml_losses.SPALoss') == dict(type='mmml_losses.SPALoss')
+    assert find_loss('mmpretrain.AsymmetricLoss') == dict(type='mmpretrain.AsymmetricLoss')
 
 
 def test_an_unknown_loss_is_answered_with_near_names(losses_folder):
     with pytest.raises(UsageError, match=r"--loss: 'SPALos' .*'SPALoss'.*short names: sharp"):
-        find_loss('SPALos', losses_folder)
+        find_loss('SPALos')
 
 
 def test_a_misspelt_short_name_is_answered_with_losses_alone(losses_folder):
     with pytest.raises(UsageError, match=r"'shrap' is not a loss: did you mean 'sharp'\? \(short names: sharp\)"):
-        find_loss('shrap', losses_folder)
+        find_loss('shrap')
     with pytest.raises(UsageError, match="did you mean 'HillLoss'") as caught:  # and not PhiLink, which is as near
-        find_loss('hil', losses_folder)
+        find_loss('hil')
     assert 'Link' not in str(caught.value)
 
 
@@ -76,7 +79,7 @@ def test_a_fault_keeps_its_traceback(fault):
 def test_a_loss_file_without_a_loss_is_refused(tmp_path):
     (tmp_path / 'other.py').write_text('model = dict()\n')
     with pytest.raises(UsageError, match=r'other\.py must define `loss = dict'):
-        find_loss(str(tmp_path / 'other.py'), tmp_path)
+        find_loss(str(tmp_path / 'other.py'))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +92,7 @@ def test_a_loss_file_without_a_loss_is_refused(tmp_path):
 )
 def test_what_is_no_loss_is_refused(losses_folder, name, message):
     with pytest.raises(UsageError, match=message):
-        find_loss(name, losses_folder)
+        find_loss(name)
 
 
 @pytest.mark.parametrize(
@@ -225,12 +228,12 @@ def test_configs_of_pure_python_have_classes_for_types():
 def test_a_misspelt_loss_of_another_project_is_one_sentence(name, tmp_path):
     expected = f"--loss: '{name}' is not a loss: '{name.split('.')[0]}' has none of that name, or is not installed"
     with pytest.raises(UsageError, match=re.escape(expected)):
-        find_loss(name, tmp_path)
+        find_loss(name)
 
 
 @pytest.mark.parametrize('name', ['mmpretrain.AsymmetricLoss', 'mmml_losses.losses.SPALoss'])
 def test_losses_may_be_named_with_their_project_or_module(name, tmp_path):
-    assert find_loss(name, tmp_path) == dict(type=name)
+    assert find_loss(name) == dict(type=name)
 
 
 def test_a_hook_is_added_once():
@@ -250,11 +253,10 @@ def test_detectors_are_known_also_inside_test_time_augmentation():
 
 
 def test_losses_for_detectors_come_before_those_of_classifiers():
-    folder = ROOT / 'configs' / '_base_' / 'losses'
-    assert find_loss('focal', folder, for_detector=True).alpha == 0.25
-    assert 'alpha' not in find_loss('focal', folder)
-    assert find_loss('dr', folder, for_detector=True).losses.dr.bucket_size == 4096
-    assert find_loss('hill', folder, for_detector=True) == find_loss('hill', folder)
+    assert find_loss('focal', for_detector=True).alpha == 0.25
+    assert 'alpha' not in find_loss('focal')
+    assert find_loss('dr', for_detector=True).losses.dr.bucket_size == 4096
+    assert find_loss('hill', for_detector=True) == find_loss('hill')
 
 
 def test_a_wrong_loss_of_any_stage_is_named():
@@ -289,7 +291,7 @@ def test_the_config_of_a_detector_says_what_to_install(tmp_path, monkeypatch, ba
     file = tmp_path / 'detector.py'
     file.write_text(f"{base}model = dict(bbox_head=dict(loss_cls=dict(type='mmml_losses.HillLoss')))\n")
     with pytest.raises(UsageError, match=message):
-        launch.read_config(argparse.Namespace(config=str(file), loss=None, cfg_options=None), tmp_path)
+        launch.read_config(str(file))
 
 
 def coco(root, **kwargs):
@@ -339,7 +341,7 @@ def test_detectors_batch_images_of_several_sizes(head, collate, tmp_path):
     parser = argparse.ArgumentParser()
     parser.add_argument('config')
     launch.add_common_arguments(parser)
-    cfg = launch.load_config(parser.parse_args([str(file)]), tmp_path, lambda cfg, args: None)
+    cfg = launch.load_config(parser.parse_args([str(file)]))
     assert cfg.train_dataloader.collate_fn == dict(type=collate)
 
 
@@ -353,12 +355,37 @@ def test_dataloader_defaults_give_way_to_the_config():
     assert dataloader_with_defaults(settings, pin_memory=False).pin_memory is False
 
 
+@pytest.mark.parametrize(
+    ('arguments', 'folder'),
+    [
+        ([], 'config'),
+        (['--loss', 'asl'], 'config-asl'),
+        (['--loss', 'SPALoss'], 'config-SPALoss'),
+        (['--loss', 'mmml_losses.SPALoss'], 'config-SPALoss'),
+        (['--loss', 'mmml_losses.losses.SPALoss'], 'config-SPALoss'),
+        (['--loss', 'mmpretrain.AsymmetricLoss'], 'config-mmpretrain.AsymmetricLoss'),
+        (['--loss', '{folder}/my loss, v2.py'], 'config-my_loss_v2'),
+        (['--loss', 'asl', '--work-dir', 'mine'], '../mine'),
+        (['--loss', 'asl', '--cfg-options', 'work_dir=mine'], '../mine'),
+    ],
+)
+def test_every_loss_has_a_work_folder_of_its_own(tmp_path, arguments, folder):
+    (tmp_path / 'config.py').write_text("model = dict(head=dict(loss=dict(type='mmml_losses.BCELoss')))\n")
+    (tmp_path / 'my loss, v2.py').write_text("loss = dict(type='mmml_losses.SPALoss')\n")
+    parser = argparse.ArgumentParser()
+    parser.add_argument('config')
+    launch.add_common_arguments(parser)
+    arguments = [argument.format(folder=tmp_path) for argument in arguments]
+    cfg = launch.load_config(parser.parse_args([str(tmp_path / 'config.py'), *arguments]))
+    assert Path(cfg.work_dir) == Path(os.path.normpath(f'work_dirs/{folder}'))
+
+
 def test_a_missing_config_is_one_sentence(tmp_path):
     parser = argparse.ArgumentParser()
     parser.add_argument('config')
     launch.add_common_arguments(parser)
     with pytest.raises(UsageError, match=r'config nothing\.py does not exist'):
-        launch.load_config(parser.parse_args(['nothing.py']), tmp_path, lambda cfg, args: None)
+        launch.load_config(parser.parse_args(['nothing.py']))
 
 
 def test_options_come_before_the_defaults_that_depend_on_them(tmp_path):
@@ -367,7 +394,7 @@ def test_options_come_before_the_defaults_that_depend_on_them(tmp_path):
     parser.add_argument('config')
     launch.add_common_arguments(parser)
     args = parser.parse_args([str(tmp_path / 'config.py'), '--cfg-options', 'train_dataloader.num_workers=0'])
-    cfg = launch.load_config(args, tmp_path, lambda cfg, args: None)
+    cfg = launch.load_config(args)
     assert cfg.train_dataloader.persistent_workers is False
 
 
@@ -402,13 +429,11 @@ def test_a_checkpoint_behind_a_url_is_checked_like_a_local_one(server, tmp_path,
         safe_checkpoint('s3://bucket/good.pth', Config())
 
 
-def test_options_reach_the_loss_that_was_swapped_in(losses_folder, tmp_path):
+def test_options_reach_the_loss_that_was_swapped_in(tmp_path):
     config = tmp_path / 'config.py'
     config.write_text("model = dict(head=dict(loss=dict(type='mmml_losses.SPALoss', positive_scale=2.0)))\n")
-    args = argparse.Namespace(
-        config=str(config), loss='SPLCLoss', cfg_options={'model.head.loss.threshold': 0.9, 'model.head.topk': 3}
-    )
-    cfg = launch.read_config(args, losses_folder)
+    options = {'model.head.loss.threshold': 0.9, 'model.head.topk': 3}
+    cfg = launch.read_config(str(config), options, loss='SPLCLoss')
     assert cfg.model.head.loss == dict(type='mmml_losses.SPLCLoss', threshold=0.9)
     assert cfg.model.head.topk == 3
 

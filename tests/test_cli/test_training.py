@@ -3,7 +3,7 @@
 import pytest
 from mmengine.config import Config
 
-from mmml_losses.cli.training import check_schedule, check_weight_decay
+from mmml_losses.cli.launch import check_schedule, check_weight_decay
 from mmml_losses.utils.errors import UsageError
 
 

@@ -4,7 +4,8 @@ import pytest
 from mmengine.config import Config
 from mmpretrain.registry import MODELS
 
-from mmml_losses.cli.losses import check_loss, find_loss, swap_loss
+from mmml_losses.cli.losses import find_loss, swap_loss
+from mmml_losses.engine.model_loss import check_loss
 from mmml_losses.losses import ConsistencyRegularizer, SumLoss
 
 from .conftest import FOLDER
@@ -30,7 +31,7 @@ def test_every_row_of_the_papers_has_a_name_and_every_name_is_a_row():
 @pytest.mark.parametrize('name', NAMES)
 def test_every_loss_replaces_that_of_a_config(name):
     cfg = Config.fromfile(FOLDER / 'spa_lpr_digits.py')
-    swap_loss(cfg, find_loss(name, LOSSES))
+    swap_loss(cfg, find_loss(name))
     check_loss(cfg)
     head = MODELS.build(cfg.model.head)
     parts = head.loss_module.losses.values() if isinstance(head.loss_module, SumLoss) else [head.loss_module]
@@ -47,6 +48,6 @@ def test_every_loss_says_where_its_values_are_from(name):
 @pytest.mark.parametrize('name', ['bce', 'c_lsep', 'dr_db_focal'])
 def test_a_loss_in_a_recipe_of_sums_is_a_sum(config, name):
     cfg = Config.fromfile(FOLDER / f'{config}.py')
-    swap_loss(cfg, find_loss(name, LOSSES))
+    swap_loss(cfg, find_loss(name))
     loss = cfg.model.head.loss
     assert {part.reduction for part in loss.get('losses', {'': loss}).values()} == {'sum'}

@@ -237,16 +237,15 @@ def test_background_learns_where_there_is_no_object(loss):
 @pytest.mark.parametrize('name', [name for name in CONFIGS if '_focal_' in name and '_phi_' not in name])
 def test_another_loss_swapped_into_a_config_is_that_of_its_own_config(name):
     """From Focal, whose alpha is part of its weight, to any other of the same head and data, and back."""
-    folder = FOLDER / '_base_' / 'losses'
     head, data = name.split('_focal_')
     siblings = [other for other in CONFIGS if re.fullmatch(rf'{head}_(?!focal)\w+?_{data}', other)]
     assert len(siblings) >= 2
     for other in siblings:
         cfg = read(name)
         loss = other.removeprefix(f'{head}_').removesuffix(f'_{data}')
-        swap_loss(cfg, find_loss(loss, folder, for_detector=True))
+        swap_loss(cfg, find_loss(loss, for_detector=True))
         assert head_config(cfg).loss_cls == head_config(read(other)).loss_cls, other
-        swap_loss(cfg, find_loss('focal', folder, for_detector=True))
+        swap_loss(cfg, find_loss('focal', for_detector=True))
         assert head_config(cfg).loss_cls == head_config(read(name)).loss_cls, other
 
 

@@ -92,7 +92,7 @@ def test_every_option_of_a_row_is_an_argument_of_its_loss():
         if not (line.startswith('| ') and options and command):
             continue
         name, short = command.groups()
-        loss = find_loss(short, LOSSES_FOLDER) if short else Config.fromfile(a_file(name)).model.head.loss
+        loss = find_loss(short) if short else Config.fromfile(a_file(name)).model.head.loss
         LOSSES.build(loss | {key: MEANT.get(value) or read_value(value) for key, value in options.items()})
         checked += 1
     assert checked > 30

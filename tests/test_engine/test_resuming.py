@@ -8,6 +8,8 @@ from mmengine.config import Config, ConfigDict
 from mmengine.hooks import EMAHook
 from mmengine.runner import Runner
 
+from mmml_losses.engine.resuming import latest_checkpoint, safe_checkpoint
+from mmml_losses.utils.errors import UsageError
 from tests.helpers.few_features import NUM_CLASSES, NUM_TRAIN, feature_config, write_features
 from tests.helpers.interruption import StopAfter
 
@@ -151,3 +153,53 @@ def test_averaged_weights_of_a_checkpoint_are_those_that_were_validated(train, f
     assert torch.equal(checkpoint['state_dict']['head.fc.weight'], average['head.fc.weight'])
     assert not torch.equal(checkpoint['state_dict']['head.fc.weight'], runner.model.head.fc.weight)
     assert 'head.loss_module.pseudo_negatives.table' in checkpoint['state_dict']
+
+
+def text_of(loss: str) -> str:
+    return f'model = dict(head=dict(loss={loss}))'
+
+
+SPA_LPR = "dict(type='mmml_losses.SumLoss', losses=dict(spa=dict(type='SPALoss'), lpr=dict(type='LPR', margin=2.0)))"
+PAIR = "dict(type='mmml_losses.PairLoss', positive='bce', negative=dict(type='hill', lamb=1.0))"
+HILL = "dict(type='mmml_losses.HillLoss', margin=0.5)"
+
+
+@pytest.mark.parametrize(
+    ('trained', 'used', 'names'),
+    [
+        (SPA_LPR, HILL, ('SumLoss(lpr=LPR, spa=SPALoss)', 'HillLoss')),
+        (SPA_LPR, SPA_LPR.replace("'SPALoss'", "'BCELoss'"), ('lpr=LPR, spa=SPALoss', 'lpr=LPR, spa=BCELoss')),
+        (PAIR, PAIR.replace("'bce'", "'spa'"), ('PairLoss(negative=hill, positive=bce)', 'positive=spa')),
+        (HILL, HILL.replace('0.5', '1.0'), None),  # other hyper-parameters may be intended
+        (HILL, HILL, None),
+    ],
+)
+def test_a_work_folder_is_not_resumed_with_another_loss(tmp_path, trained, used, names):
+    folder, cfg = tmp_path / 'run', Config.fromstring(text_of(used), '.py')
+    folder.mkdir()
+    cfg.work_dir = str(folder)
+    checkpoint = folder / 'epoch_1.pth'
+    torch.save(dict(state_dict={}, meta=dict(cfg=text_of(trained))), checkpoint)
+    if names is None:
+        assert safe_checkpoint(str(checkpoint), cfg, resume=True) == str(checkpoint)
+    else:
+        with pytest.raises(UsageError, match='cannot be resumed with the loss') as caught:
+            safe_checkpoint(str(checkpoint), cfg, resume=True)
+        assert all(name in str(caught.value) for name in (str(folder), *names, '--loss', '--work-dir'))
+    cfg.work_dir = str(tmp_path / 'other')  # where nothing is mixed
+    assert safe_checkpoint(str(checkpoint), cfg, resume=True) == str(checkpoint)
+
+
+def test_a_text_that_names_no_loss_stops_no_training(tmp_path):
+    torch.save(dict(state_dict={}, meta=dict(cfg='open("x", "w")')), tmp_path / 'epoch_1.pth')
+    cfg = Config.fromstring(text_of(HILL), '.py')
+    cfg.work_dir = str(tmp_path)
+    assert safe_checkpoint(str(tmp_path / 'epoch_1.pth'), cfg, resume=True)
+
+
+def test_the_latest_checkpoint_is_found_where_its_folder_was_moved_to(tmp_path):
+    assert latest_checkpoint(str(tmp_path)) is None
+    (tmp_path / 'last_checkpoint').write_text('/elsewhere/epoch_2.pth')
+    assert latest_checkpoint(str(tmp_path)) == Path('/elsewhere/epoch_2.pth')
+    (tmp_path / 'epoch_2.pth').touch()
+    assert latest_checkpoint(str(tmp_path)) == tmp_path / 'epoch_2.pth'

@@ -81,6 +81,25 @@ def test_resuming_a_finished_training_does_nothing(trained, scenes_folder):
     assert 'Epoch(train)' not in output
 
 
+def test_a_folder_of_another_loss_is_not_resumed(trained, refusal, scenes_folder):
+    folder, _ = trained
+    before = sorted(folder.rglob('*'))
+    arguments = (CONFIG, '--loss', 'hill', '--work-dir', folder, '--resume')
+    message = refusal('train.py', *arguments, *few_scenes(scenes_folder))
+    assert message.startswith(f'{folder} holds a training with the loss SumLoss(lpr=LabelPairRegularizer, spa=SPALoss)')
+    assert 'cannot be resumed with the loss HillLoss' in message
+    assert '--work-dir' in message
+    assert sorted(folder.rglob('*')) == before
+
+
+def test_losses_of_one_config_train_in_folders_of_their_own(scenes_folder, tmp_path):
+    config = ROOT / 'configs' / 'spa_lpr_digits.py'
+    for arguments in ((), ('--loss', 'asl')):
+        succeed('train.py', config, *arguments, '--no-validate', *few_scenes(scenes_folder), cwd=tmp_path)
+    folders = {folder.name: (folder / 'epoch_2.pth').is_file() for folder in (tmp_path / 'work_dirs').iterdir()}
+    assert folders == {'spa_lpr_digits': True, 'spa_lpr_digits-asl': True}
+
+
 def test_predictions_and_metrics_are_saved(trained, scenes_folder, tmp_path):
     folder, _ = trained
     arguments = ('test.py', CONFIG, folder / 'epoch_2.pth', '--work-dir', tmp_path, '--out')

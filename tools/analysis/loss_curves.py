@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from mmml_losses.cli import launch
 from mmml_losses.cli import runs as command_line
 from mmml_losses.cli.losses import find_loss
 from mmml_losses.utils.errors import UsageError
 from mmml_losses.visualization import parse_loss, plot_loss_curves
-
-LOSSES_FOLDER = Path(__file__).resolve().parents[2] / 'configs' / '_base_' / 'losses'
 
 
 def read_losses(arguments: list[str]) -> dict[str, dict]:
@@ -31,7 +28,7 @@ def read_loss(text: str) -> dict:
         with command_line.clear_errors():
             return parse_loss(text)
     try:
-        return dict(find_loss(text, LOSSES_FOLDER))
+        return dict(find_loss(text))
     except UsageError as error:  # it speaks of the flag of other tools
         raise UsageError(str(error).removeprefix('--loss: ')) from None
 
