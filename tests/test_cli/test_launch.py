@@ -14,7 +14,6 @@ import pytest
 import torch
 from mmengine.config import Config, ConfigDict
 
-from mmml_losses import registry
 from mmml_losses.cli import launch
 from mmml_losses.cli import losses as loss_swap
 from mmml_losses.cli.losses import find_loss, swap_loss
@@ -24,6 +23,7 @@ from mmml_losses.engine.hooks.detector_check import DetectorCheckHook
 from mmml_losses.engine.model_loss import check_loss, replace_loss
 from mmml_losses.engine.resuming import safe_checkpoint
 from mmml_losses.engine.running import add_hook, dataloader_with_defaults
+from mmml_losses.hosts import mmdet
 from mmml_losses.hosts.checkpoints import CheckpointError
 from mmml_losses.hosts.loss_places import is_detector
 from mmml_losses.losses import HillLoss
@@ -285,7 +285,7 @@ def test_the_config_of_a_detector_says_what_to_install(tmp_path, monkeypatch, ba
     def get_path(self, name, *args):
         raise ModuleNotFoundError('mmdet is not installed, please install mmdet manually')
 
-    monkeypatch.setattr(registry, 'find_spec', find)
+    monkeypatch.setattr(mmdet, 'find_spec', find)
     if base:
         monkeypatch.setattr(Config, '_get_cfg_path', get_path)
     file = tmp_path / 'detector.py'
