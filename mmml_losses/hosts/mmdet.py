@@ -1,11 +1,18 @@
-"""MMDetection: how to install it, and its classes by name. Nothing here imports it."""
+"""MMDetection: how to install it, and a table of its classes by name.
+
+The check of detectors reads the table, and a test holds it against every head of the installed MMDetection.
+"""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
+from mmengine.utils import digit_version
+
 from .versions import is_installed
 
+# Heads that take the sigmoid of their logits, in place of which mmml_losses.models.detection has heads that score
+# through the link of the loss.
 DETECTION_HEADS = (
     'ConditionalDETRHead',
     'DABDETRHead',
@@ -16,18 +23,74 @@ DETECTION_HEADS = (
     'PAAHead',
     'RepPointsHead',
 )
+# Base classes that score by loss_cls.get_activation. A head scores through the link of its loss if it has the methods
+# of SCORING_METHODS from one of these; a head with its own takes the sigmoid.
+SCORING_BASES = ('BaseDenseHead', 'BBoxHead')
+SCORING_METHODS = ('predict_by_feat', '_predict_by_feat_single')
+# Heads that take the sigmoid elsewhere: one in the RoI head around it, the other in its CARL loss.
+SIGMOID_ELSEWHERE = ('DIIHead', 'PISARetinaHead')
+# Heads whose classification loss is not one of logits and labels, and the reason.
+_QUALITY = 'it trains on labels together with the quality of their boxes'
+_OWN_LOSS = 'it computes its classification loss itself and never calls loss_cls'
+_SOFTMAX = 'it takes a softmax with a channel for the background'
+_WORDS = 'it scores the words of a text'
+UNSUITED_HEADS = {
+    'GFLHead': _QUALITY,
+    'RTMDetHead': _QUALITY,
+    'TOODHead': _QUALITY,
+    'VFNetHead': f'{_QUALITY}, unless it has use_vfl=False and the loss as loss_cls_fl',
+    'YOLOXHead': _QUALITY,
+    'AutoAssignHead': _OWN_LOSS,
+    'FreeAnchorRetinaHead': _OWN_LOSS,
+    'CenterNetUpdateHead': 'it hands loss_cls the probabilities of a heat map, not logits',
+    'YOLOV3Head': 'it hands loss_cls the anchors of each image by themselves, in three dimensions',
+    'MaskFormerHead': _SOFTMAX,
+    'MultiInstanceBBoxHead': _SOFTMAX,
+    'YOLACTHead': _SOFTMAX,
+    'ATSSVLFusionHead': _WORDS,
+    'GroundingDINOHead': _WORDS,
+}
+# Heads that choose anchors by the loss of each label.
+CHOOSING_HEADS = ('FSAFHead', 'PAAHead', 'PISARetinaHead')
+# Samplers that choose proposals by a loss of each proposal, which a loss of this package has for each label only.
+CHOOSING_SAMPLERS = ('OHEMSampler', 'ScoreHLRSampler')
 
 
 def is_a(thing: object, *names: str) -> bool:
-    """Whether the class of a thing, or one of its bases, has one of these names."""
+    """Check whether the class of an object, or one of its bases, has one of these names."""
     return any(base.__name__ in names for base in type(thing).__mro__)
 
 
+def scores_through_loss(head: object) -> bool:
+    """Check whether a head requests its probabilities from its loss instead of taking the sigmoid of its logits.
+
+    A head declares it by ``scores_through_link = True``, as the heads of ``mmml_losses.models.detection`` do, or has
+    the methods that score from one of ``SCORING_BASES``.
+    """
+    if is_a(head, *SIGMOID_ELSEWHERE):
+        return False
+    return getattr(head, 'scores_through_link', False) or all(
+        _owner_of(method, head) in SCORING_BASES for method in SCORING_METHODS
+    )
+
+
+def _owner_of(method: str, thing: object) -> str | None:
+    """Return the name of the class from which an object has a method."""
+    return next((base.__name__ for base in type(thing).__mro__ if method in vars(base)), None)
+
+
+def dense_heads_ask() -> bool:
+    """Check whether the dense heads of the installed MMDetection request probabilities from the loss, as since 3.3."""
+    from mmdet import __version__
+
+    return digit_version(__version__) >= digit_version('3.3.0')
+
+
 def require_mmdet(asked_for: str) -> None:
-    """Stop with what to install where MMDetection, or the compiled mmcv that it needs, is absent.
+    """Raise an ImportError with the commands to run if MMDetection or its compiled mmcv is not installed.
 
     Args:
-        asked_for: What needs it.
+        asked_for: Name of the part that needs MMDetection, for the message.
     """
     has_operators = find_spec('mmcv') is not None and find_spec('mmcv._ext') is not None
     if find_spec('mmdet') is None:
@@ -40,7 +103,7 @@ def require_mmdet(asked_for: str) -> None:
 
 
 def how_to_install_mmdet(has_operators: bool) -> str:
-    """The commands that add MMDetection to what is installed, that of the forks to the forks.
+    """Return the commands that add MMDetection to the installed packages: to the forks of OpenMMLab, their fork.
 
     Args:
         has_operators: Whether the installed mmcv has its compiled operators.

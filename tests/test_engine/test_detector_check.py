@@ -69,13 +69,23 @@ def test_a_head_that_we_have_none_for_must_be_read_by_the_sigmoid():
 
 @needs_mmdet
 def test_mmdet_before_dense_heads_asked_the_loss_is_refused_for_other_links(monkeypatch):
-    from mmdet.models.dense_heads.base_dense_head import BaseDenseHead
-
-    monkeypatch.setattr(BaseDenseHead, '_predict_by_feat_single', lambda self, cls_score: cls_score.sigmoid())
+    monkeypatch.setattr('mmdet.__version__', '3.2.0')
     detector = build_detector(detector_config('retinanet', SPA))
     with pytest.raises(ValueError, match=r'SPALink, which dense heads ask for from .* 3.3 on: install mmdet>=3.3.0'):
         check_detector(detector)
     set_loss(detector, dict(type='BCELoss'))
+    check_detector(detector)
+
+
+@needs_mmdet
+@pytest.mark.parametrize('method', ['predict_by_feat', '_predict_by_feat_single'])
+def test_a_head_with_a_score_of_its_own_has_to_declare_that_it_asks_the_loss(method):
+    detector = build_detector(detector_config('retinanet', SPA))
+    kind = type(detector.bbox_head)
+    detector.bbox_head.__class__ = type('MyHead', (kind,), {method: lambda self: None})
+    with pytest.raises(ValueError, match=r'MyHead takes the sigmoid .* declares it by scores_through_link = True'):
+        check_detector(detector)
+    detector.bbox_head.scores_through_link = True
     check_detector(detector)
 
 

@@ -1,56 +1,37 @@
-"""Whether the heads of a detector and the losses in them go together, before it is trained or tested."""
+"""Check that the heads of a detector and the losses in them go together, before it is trained or tested."""
 
 from __future__ import annotations
 
 import copy
-import inspect
-from collections.abc import Callable
 
 import torch
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
-from ...hosts.mmdet import DETECTION_HEADS, is_a
+from ...hosts.mmdet import (
+    CHOOSING_HEADS,
+    CHOOSING_SAMPLERS,
+    DETECTION_HEADS,
+    UNSUITED_HEADS,
+    dense_heads_ask,
+    is_a,
+    scores_through_loss,
+)
 from ...losses import ExpectedPositiveRegularizer, LabelPairRegularizer, Link, MultiLabelLoss, SigmoidLink, SumLoss
 from ...registry import HOOKS, SCOPE
 from .ignored_boxes import check_ignored_boxes
 
-# Heads of MMDetection whose classification loss is not one of logits and labels, and what it is.
-_QUALITY = 'it trains on labels together with the quality of their boxes'
-_OWN_LOSS = 'it computes its classification loss itself and never calls loss_cls'
-_SOFTMAX = 'it takes a softmax with a channel for the background'
-_WORDS = 'it scores the words of a text'
-UNSUITED_HEADS = {
-    'GFLHead': _QUALITY,
-    'RTMDetHead': _QUALITY,
-    'TOODHead': _QUALITY,
-    'VFNetHead': f'{_QUALITY}, unless it has use_vfl=False and the loss as loss_cls_fl',
-    'YOLOXHead': _QUALITY,
-    'AutoAssignHead': _OWN_LOSS,
-    'FreeAnchorRetinaHead': _OWN_LOSS,
-    'CenterNetUpdateHead': 'it hands loss_cls the probabilities of a heat map, not logits',
-    'YOLOV3Head': 'it hands loss_cls the anchors of each image by themselves, in three dimensions',
-    'MaskFormerHead': _SOFTMAX,
-    'MultiInstanceBBoxHead': _SOFTMAX,
-    'YOLACTHead': _SOFTMAX,
-    'ATSSVLFusionHead': _WORDS,
-    'GroundingDINOHead': _WORDS,
-}
-# These ask the loss for a value of each label, to choose anchors by it.
-CHOOSING_HEADS = ('FSAFHead', 'PAAHead', 'PISARetinaHead')
-# These ask the loss for a value of each proposal, which it has of each label only.
-CHOOSING_SAMPLERS = ('OHEMSampler', 'ScoreHLRSampler')
-# These say nothing of the label of an anchor.
+# Losses that do not depend on the label of an anchor.
 REGULARIZERS = (ExpectedPositiveRegularizer, LabelPairRegularizer)
 
 
 @HOOKS.register_module()
 class DetectorCheckHook(Hook):
-    """Stops a detector that would train or score wrongly with a loss of this package, and says what to write instead.
+    """Stops a detector that would train or score wrongly with a loss of this package, with an error that says why.
 
-    MMDetection would go on without a word where ``use_sigmoid=True`` is left out, where a head takes the sigmoid of
-    logits that read as probabilities in another way, and where boxes to be ignored are background to its assigners.
+    MMDetection would silently go on where ``use_sigmoid=True`` is left out, where a head takes the sigmoid of logits
+    whose loss has another link, and where its assigners take boxes that are to be ignored for background.
     """
 
     def before_run(self, runner: Runner) -> None:
@@ -63,10 +44,10 @@ class DetectorCheckHook(Hook):
 
 
 def check_detector(model: nn.Module) -> None:
-    """Refuse a detector with a head and a loss of this package that do not go together.
+    """Raise a ValueError for a detector with a head and a loss of this package that do not go together.
 
     Args:
-        model: Any model. Heads with losses of other projects are not looked at.
+        model: Any model. Heads with losses of other projects are not checked.
     """
     checks = (
         _check_head,
@@ -83,31 +64,43 @@ def check_detector(model: nn.Module) -> None:
         loss = getattr(module, 'loss_cls', None)
         if isinstance(loss, MultiLabelLoss):
             for check in checks:
-                check(f'{name}.loss_cls', module, loss)
-    for name, module in model.named_modules():  # heads around others, of which each is right by itself
+                _raise_if(check(f'{name}.loss_cls', module, loss))
+    for name, module in model.named_modules():  # the parts around heads that are right by themselves
         if _is_roi_head(module):
-            _check_roi_head(name, module)
+            _raise_if(_check_roi_head(name, module))
         if is_a(module, 'SoftTeacher'):
-            _check_soft_teacher(module)
+            _raise_if(_check_soft_teacher(module))
 
 
-def _check_head(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
+def _raise_if(problem: str | None) -> None:
+    if problem is not None:
+        raise ValueError(problem)
+
+
+# Each of the checks returns what is wrong, or None.
+
+
+def _check_head(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
+    """Check that the loss of the head is one of logits and labels."""
     for kind, reason in UNSUITED_HEADS.items():
         if is_a(head, kind) and getattr(head, 'use_vfl', True):  # which only VFNet has
-            raise ValueError(f'{place} must be a loss made for {kind}, got {type(loss).__name__}: {reason}')
+            return f'{place} must be a loss made for {kind}, got {type(loss).__name__}: {reason}'
+    return None
 
 
-def _check_loss(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
+def _check_loss(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
+    """Check that the loss can teach what an anchor shows."""
     if loss.reason_against_anchors is not None:
-        raise ValueError(
+        return (
             f'{place} must be a loss of anchors, queries or proposals, got {type(loss).__name__}: '
             f'{loss.reason_against_anchors}'
         )
     if _only_regularizes(loss):
-        raise ValueError(
+        return (
             f'{place} must be a loss, or a SumLoss with one, got {type(loss).__name__}: regularisers alone do not '
             'teach what an anchor shows'
         )
+    return None
 
 
 def _only_regularizes(loss: MultiLabelLoss) -> bool:
@@ -116,68 +109,111 @@ def _only_regularizes(loss: MultiLabelLoss) -> bool:
     return isinstance(loss, REGULARIZERS)
 
 
-def _check_channels(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
+def _check_channels(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
+    """Check that the head has one logit for each class, and none for the background."""
     classifier = getattr(head, 'fc_cls', None)
     of_roi_head = hasattr(classifier, 'out_features')
     channels = classifier.out_features if of_roi_head else getattr(head, 'cls_out_channels', head.num_classes)
     if channels == head.num_classes:
-        return
+        return None
     if of_roi_head:
-        raise ValueError(
+        return (
             f'{place} must be a loss with a background channel, got {type(loss).__name__}: {type(head).__name__} has '
             f'{channels} logits for {head.num_classes} classes and does not ask the loss'
         )
-    raise ValueError(
+    return (
         f'{place} must have use_sigmoid=True in its config, got none: {type(head).__name__} reads it there, and has '
         f'made {channels} channels for {head.num_classes} classes'
     )
 
 
-def _check_values(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
+def _check_values(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
+    """Check that the loss has a value for each label if the head chooses anchors by it."""
     if is_a(head, *CHOOSING_HEADS) and (isinstance(loss, SumLoss) or not loss.pointwise):
-        raise ValueError(
+        return (
             f'{place} must be a pointwise loss, got {type(loss).__name__}: {type(head).__name__} chooses anchors by '
             'the loss of each label'
         )
+    return None
 
 
-def _check_reduction(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
+def _check_reduction(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
+    """Check that the loss and its parts are reduced as the head expects."""
     if is_a(head, 'FSAFHead'):
         wanted, reason = 'none', 'chooses levels of the pyramid by the loss of each label'
     else:
         wanted, reason = 'mean', 'passes the number that the sum is divided by'
-    for part in loss.modules():  # those of a sum, too
+    for part in loss.modules():
         if isinstance(part, MultiLabelLoss) and part.reduction != wanted:
-            raise ValueError(
+            return (
                 f"{place} must have reduction='{wanted}', got '{part.reduction}' in {type(part).__name__}: "
                 f'{type(head).__name__} {reason}'
             )
+    return None
 
 
-def _check_match(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
+def _check_match(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
+    """Check that queries are matched with objects by the probabilities of the link."""
     costs = getattr(getattr(head, 'assigner', None), 'match_costs', [])
     if any(is_a(cost, 'ClassificationCost') for cost in costs):
-        raise ValueError(
+        return (
             "model.train_cfg.assigner.match_costs must have 'FocalLossCost' for a loss of classes by themselves, got "
             "'ClassificationCost', which takes a softmax"
         )
     linked = isinstance(loss.link, SigmoidLink) or getattr(head, 'matches_through_link', False)
     if costs and getattr(head, 'scores_through_link', False) and not linked:
-        raise ValueError(
+        return (
             f'{type(head).__name__} must have LinkedQueries instead of LinkedScores among its bases for '
             f'{_with_link(loss)}: it matches queries by the sigmoid of their logits'
         )
+    return None
 
 
-def _check_assigners(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
+def _check_assigners(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
+    """Check that anchors are not assigned by the sigmoid if the loss has another link."""
     assigners = [getattr(head, name, None) for name in ('cls_assigner', 'reg_assigner')]  # which only DDOD has
     by_score = any(getattr(assigner, 'alpha', None) is not None for assigner in assigners)
     if by_score and not isinstance(loss.link, SigmoidLink):
-        raise ValueError(
+        return (
             f'{place} must be a loss that is read by the sigmoid, got {_with_link(loss)}: {type(head).__name__} '
             'assigns anchors by the sigmoid of their logits, unless model.train_cfg has alpha=None in assigner and '
             'reg_assigner'
         )
+    return None
+
+
+def _check_classes(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
+    """Check that a link with values for each class is one for the classes of the head."""
+    try:
+        _probabilities_of_some_logits(loss.link, head.num_classes)
+    except ValueError as error:
+        return f'{place}.link must be one for the classes of {type(head).__name__}: {error}'
+    return None
+
+
+def _check_link(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
+    """Check that the head scores through the link of the loss."""
+    if isinstance(loss.link, SigmoidLink):
+        return None
+    kind, link = type(head).__name__, _with_link(loss)
+    if scores_through_loss(head):
+        if getattr(head, 'scores_through_link', False) or not is_a(head, 'BaseDenseHead') or dense_heads_ask():
+            return None
+        return f'{place} is {link}, which dense heads ask for from MMDetection 3.3 on: install mmdet>=3.3.0'
+    if kind in DETECTION_HEADS:
+        return (
+            f"{place.removesuffix('.loss_cls')}.type must be '{SCOPE}.{kind}' for {link}, got '{kind}', which takes "
+            'the sigmoid of its logits'
+        )
+    return (
+        f'{place} must be a loss that is read by the sigmoid, got {link}: {kind} takes the sigmoid of its logits, and '
+        f'{SCOPE} has no head for it. A head of yours that scores by loss_cls.get_activation declares it by '
+        'scores_through_link = True'
+    )
+
+
+def _with_link(loss: MultiLabelLoss) -> str:
+    return f'{type(loss).__name__} with the link {type(loss.link).__name__}'
 
 
 def _is_roi_head(module: nn.Module) -> bool:
@@ -194,110 +230,63 @@ def _our_losses_in(roi_head: nn.Module) -> list[MultiLabelLoss]:
     return [loss for loss in losses if isinstance(loss, MultiLabelLoss)]
 
 
-def _check_soft_teacher(detector: nn.Module) -> None:
+def _check_soft_teacher(detector: nn.Module) -> str | None:
     for roi_head in filter(_is_roi_head, detector.modules()):
         for loss in _our_losses_in(roi_head):
-            raise ValueError(
+            return (
                 'model.detector.roi_head.bbox_head.loss_cls must be a loss with a background channel for SoftTeacher, '
                 f'got {type(loss).__name__}: it weighs the background of unlabelled images by the score of that '
                 'channel, which would be 0'
             )
+    return None
 
 
-def _check_roi_head(place: str, roi_head: nn.Module) -> None:
-    heads, losses, samplers = _stages_of(roi_head), _our_losses_in(roi_head), roi_head.bbox_sampler
+def _check_roi_head(place: str, roi_head: nn.Module) -> str | None:
+    losses = _our_losses_in(roi_head)
     if losses and is_a(roi_head, 'PISARoIHead'):
-        raise ValueError(
+        return (
             f"{place}.type must be one that does not choose proposals by the loss, such as 'StandardRoIHead', for "
             f"{type(losses[0]).__name__}, got '{type(roi_head).__name__}', which runs with ScoreHLRSampler only and "
             'takes a softmax in its carl_loss'
         )
-    if losses:
-        _check_stages(place, heads)
-    if samplers:  # there are none without a train_cfg
-        _check_samplers(heads, samplers if isinstance(samplers, list) else [samplers])
+    return (_check_stages(place, _stages_of(roi_head)) if losses else None) or _check_samplers(roi_head)
 
 
-def _check_stages(place: str, heads: list[nn.Module]) -> None:
-    """The stages of a cascade score together: by the mean of their logits, read through the link of the last."""
+def _check_stages(place: str, heads: list[nn.Module]) -> str | None:
+    """Check that the stages of a cascade share a link: they score by the mean of their logits, read by the last."""
     losses, num_classes = [head.loss_cls for head in heads], heads[-1].num_classes
     ours = all(isinstance(loss, MultiLabelLoss) for loss in losses)
-    if not ours or not all(_read_alike(loss.link, losses[-1].link, num_classes) for loss in losses):
-        raise ValueError(
-            f'{place}.bbox_head must have losses of one link with the same constants in all stages, whose logits are '
-            f'averaged, got {", ".join(type(loss).__name__ for loss in losses)}'
-        )
+    if ours and all(_have_equal_probabilities(loss.link, losses[-1].link, num_classes) for loss in losses):
+        return None
+    return (
+        f'{place}.bbox_head must have losses of one link with the same constants in all stages, whose logits are '
+        f'averaged, got {", ".join(type(loss).__name__ for loss in losses)}'
+    )
 
 
-def _read_alike(first: Link, second: Link, num_classes: int) -> bool:
-    """Whether two links are of one type and read logits as the same probabilities."""
-    readings = [_read(link, num_classes) for link in (first, second)]
-    # A fitted link reads as its base before the fit, and not after.
-    return type(first) is type(second) and torch.equal(*readings)
+def _have_equal_probabilities(first: Link, second: Link, num_classes: int) -> bool:
+    """Check whether two links are of one type and give the same probabilities."""
+    probabilities = [_probabilities_of_some_logits(link, num_classes) for link in (first, second)]
+    # The type is compared as well: before it is fitted, a scaled link gives the probabilities of its base.
+    return type(first) is type(second) and torch.equal(*probabilities)
 
 
-def _read(link: Link, num_classes: int) -> Tensor:
-    """The probabilities of some logits."""
+def _probabilities_of_some_logits(link: Link, num_classes: int) -> Tensor:
     logits = torch.linspace(-8, 8, 17)[:, None].expand(-1, num_classes)
     return copy.deepcopy(link).cpu()(logits)  # wherever the model is
 
 
-def _check_samplers(heads: list[nn.Module], samplers: list[object]) -> None:
-    for head, sampler in zip(heads, samplers, strict=True):
-        kinds = [getattr(sampler, name, None) for name in ('pos_sampler', 'neg_sampler')]  # of most, itself
-        chosen = next((type(each).__name__ for each in kinds if is_a(each, *CHOOSING_SAMPLERS)), None)
+def _check_samplers(roi_head: nn.Module) -> str | None:
+    """Check that the samplers of proposals do not choose by the loss. Without a ``train_cfg`` there are none."""
+    if not roi_head.bbox_sampler:
+        return None
+    samplers = roi_head.bbox_sampler if isinstance(roi_head.bbox_sampler, list) else [roi_head.bbox_sampler]
+    for head, sampler in zip(_stages_of(roi_head), samplers, strict=True):
+        sides = [getattr(sampler, name, None) for name in ('pos_sampler', 'neg_sampler')]  # of most, itself
+        chosen = next((type(side).__name__ for side in sides if is_a(side, *CHOOSING_SAMPLERS)), None)
         if isinstance(head.loss_cls, MultiLabelLoss) and chosen is not None:
-            raise ValueError(
+            return (
                 f"model.train_cfg.rcnn.sampler must be one that does not go by the loss, such as 'RandomSampler', for "
                 f"{type(head.loss_cls).__name__}, got '{chosen}', which wants one value of each proposal"
             )
-
-
-def _check_classes(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    try:
-        _read(loss.link, head.num_classes)
-    except ValueError as error:
-        raise ValueError(f'{place}.link must be one for the classes of {type(head).__name__}: {error}') from None
-
-
-def _check_link(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    if isinstance(loss.link, SigmoidLink) or _scores_through_link(head):
-        return
-    kind, link = type(head).__name__, _with_link(loss)
-    if kind in DETECTION_HEADS:
-        raise ValueError(
-            f"{place.removesuffix('.loss_cls')}.type must be '{SCOPE}.{kind}' for {link}, got '{kind}', which takes "
-            'the sigmoid of its logits'
-        )
-    if is_a(head, 'BaseDenseHead') and not _base_asks(head):
-        raise ValueError(f'{place} is {link}, which dense heads ask for from MMDetection 3.3 on: install mmdet>=3.3.0')
-    raise ValueError(
-        f'{place} must be a loss that is read by the sigmoid, got {link}: {kind} takes the sigmoid of its logits, and '
-        f'{SCOPE} has no head for it'
-    )
-
-
-def _with_link(loss: MultiLabelLoss) -> str:
-    return f'{type(loss).__name__} with the link {type(loss.link).__name__}'
-
-
-def _scores_through_link(head: nn.Module) -> bool:
-    """Whether a head asks its loss for probabilities: one of ours, or one whose code says so."""
-    # The RoI head around the one and the CARL loss of the other take the sigmoid, whatever the head itself does.
-    if is_a(head, 'DIIHead', 'PISARetinaHead'):
-        return False
-    if getattr(head, 'scores_through_link', False):
-        return True
-    asks = 'get_activation' in _names_in(head, '_predict_by_feat_single')
-    return asks and not _names_in(head, 'predict_by_feat').isdisjoint({'_predict_by_feat_single', 'predict_by_feat'})
-
-
-def _base_asks(head: nn.Module) -> bool:
-    base = next(base for base in type(head).__mro__ if base.__name__ == 'BaseDenseHead')
-    return 'get_activation' in base._predict_by_feat_single.__code__.co_names
-
-
-def _names_in(head: nn.Module, method: str) -> set[str]:
-    """The names that the code of a method uses."""
-    function: Callable | None = getattr(type(head), method, None)
-    return set() if function is None else set(inspect.unwrap(function).__code__.co_names)
+    return None
