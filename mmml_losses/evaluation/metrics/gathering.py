@@ -33,69 +33,58 @@ TEXT_STEP = 32
 
 
 class RowStore:
-    """Rows (n, w) that come in batches, in few large blocks that are given back one by one as they are taken out.
+    """Rows (n, w) that arrive in batches, kept in few large blocks that are freed one by one as their rows are taken.
 
     Args:
-        dtype: Of the entries.
-        fill: What stands to the right of rows that are narrower than others. If None, all rows must have one width.
-        name: What a row is, for the message that refuses another width.
+        dtype: Type of the entries.
+        fill: Value to the right of rows that are narrower than others. If None, all rows must have one width.
+        name: What a row is, for the message that rejects another width.
     """
 
     def __init__(self, dtype: torch.dtype, fill: int | None = None, name: str = 'rows'):
-        self.dtype = dtype
-        self.name = name
-        self.may_widen = fill is not None
-        self.fill = fill or 0
-        self._blocks: deque[Tensor] = deque()  # full ones, and the written part of the last
-        self._free = torch.empty(0, 0, dtype=dtype)  # the rest of the last one
+        self.dtype, self.name, self.may_widen, self.fill = dtype, name, fill is not None, fill or 0
+        self._blocks: deque[Tensor] = deque()
+        self._open, self._filled = torch.empty(0, 0, dtype=dtype), 0  # the block being written, and its rows so far
 
     def __len__(self) -> int:
-        return sum(map(len, self._blocks))
+        return sum(map(len, self._blocks)) + self._filled
 
     @property
     def width(self) -> int:
-        """The widest row so far."""
-        return max((block.shape[1] for block in self._blocks), default=0)
-
-    @property
-    def num_blocks(self) -> int:
-        """In how many blocks the rows lie."""
-        return len(self._blocks)
+        """Width of the widest row."""
+        return max(block.shape[1] for block in (*self._blocks, self._open))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows that are kept."""
-        return sum(block.numel() * block.element_size() for block in self._blocks)
+        """Bytes of the rows."""
+        return sum(block.nbytes for block in (*self._blocks, self._open[: self._filled]))
 
     def append(self, rows: Tensor) -> None:
         """Copy the rows of a batch."""
-        if not self.may_widen and self._blocks and rows.shape[1] != self.width:
+        if not self.may_widen and len(self) and rows.shape[1] != self.width:
             raise ValueError(f'{self.name} must have {self.width} entries like those before, got {rows.shape[1]}')
         while len(rows):
-            if not len(self._free) or self._free.shape[1] < rows.shape[1]:
-                self._open_block(max(rows.shape[1], self.width))
-            count, width = min(len(rows), len(self._free)), self._free.shape[1]
-            self._free[:count, : rows.shape[1]] = rows[:count]
-            self._free[:count, rows.shape[1] :] = self.fill
-            # What was just written follows the written part in memory.
-            written = self._blocks.pop()
-            self._blocks.append(written.as_strided((len(written) + count, width), (width, 1)))
-            self._free, rows = self._free[count:], rows[count:]
-
-    def take(self, count: int) -> Tensor:
-        """Remove and return the first rows: at most ``count``, and no more than lie in one block."""
-        block = self._blocks.popleft()
-        if len(block) > count:
-            self._blocks.appendleft(block[count:])
-        if not self._blocks:
-            self._free = self._free.new_empty(0, 0)
-        return block[:count]
+            if self._filled == len(self._open) or self._open.shape[1] < rows.shape[1]:
+                width = max(rows.shape[1], self.width)
+                self._close()
+                self._open = torch.empty(
+                    max(1, BLOCK_BYTES // max(1, width * self.dtype.itemsize)), width, dtype=self.dtype
+                )
+            target = self._open[self._filled : self._filled + len(rows)]
+            target[:, : rows.shape[1]] = rows[: len(target)]
+            target[:, rows.shape[1] :] = self.fill
+            self._filled += len(target)
+            rows = rows[len(target) :]
 
     def take_into(self, target: Tensor) -> None:
         """Move as many of the first rows into ``target`` (n, w) as both have, and fill the rest of it up."""
+        self._close()
         start = 0
         while start < len(target) and self._blocks:
-            rows = self.take(len(target) - start)
+            rows = self._blocks.popleft()
+            if len(rows) > len(target) - start:
+                self._blocks.appendleft(rows[len(target) - start :])
+                rows = rows[: len(target) - start]
             target[start : start + len(rows), : rows.shape[1]] = rows
             target[start : start + len(rows), rows.shape[1] :] = self.fill
             start += len(rows)
@@ -104,12 +93,12 @@ class RowStore:
     def clear(self) -> None:
         """Forget all rows."""
         self._blocks.clear()
-        self._free = self._free.new_empty(0, 0)
+        self._open, self._filled = self._open.new_empty(0, 0), 0
 
-    def _open_block(self, width: int) -> None:
-        length = max(1, BLOCK_BYTES // max(1, width * self._free.element_size()))
-        self._free = torch.empty(length, width, dtype=self.dtype)
-        self._blocks.append(self._free[:0])
+    def _close(self) -> None:
+        if self._filled:
+            self._blocks.append(self._open[: self._filled])
+        self._open, self._filled = self._open.new_empty(0, 0), 0
 
 
 def gather_samples(stores: Mapping[str, RowStore], size: int) -> dict[str, Tensor] | None:
@@ -182,7 +171,10 @@ def gather_rows(store: RowStore, size: int | None = None, places: Tensor | None 
         (size, w) tensor on the main process, None on the others.
     """
     if get_world_size() == 1 and places is None:
-        return _join(store, len(store) if size is None else size)
+        whole = torch.empty(len(store) if size is None else min(size, len(store)), store.width, dtype=store.dtype)
+        store.take_into(whole)
+        store.clear()
+        return whole
     shapes = all_gather(torch.tensor([len(store), store.width]))
     lengths, widths = torch.stack(shapes).unbind(dim=1)
     if not store.may_widen and len(widths[lengths > 0].unique()) > 1:
@@ -231,17 +223,6 @@ def encode_texts(texts: Sequence[str]) -> Tensor:
 def decode_texts(rows: Tensor) -> list[str]:
     """Read what :func:`encode_texts` wrote."""
     return [bytes(row).rstrip(b'\0').decode('utf-8', 'surrogateescape') for row in rows.numpy()]
-
-
-def _join(store: RowStore, size: int) -> Tensor:
-    length, width = min(size, len(store)), store.width
-    if store.num_blocks == 1:
-        rows = store.take(length)
-    else:
-        rows = torch.empty(length, width, dtype=store.dtype)
-        store.take_into(rows)
-    store.clear()
-    return rows
 
 
 class Column(NamedTuple):
