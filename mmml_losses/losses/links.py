@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from ..functional import links as F
 from ..registry import MODELS
+from ..utils.logistic import fit_bounded_line, logistic_loss
 from .core.inputs import check_targets, promote
 
 # Labels that the log-odds separate without an error would drive a fitted scale to infinity.
@@ -155,7 +155,7 @@ class ScaledLink(Link):
         return log_odds if self.base is None else self.base.inverse_logit_probabilities(log_odds)
 
     def fit(self, logits: Tensor, targets: Tensor) -> Fit:
-        """Fit the values to labelled data: the least negative log-likelihood, by L-BFGS in float64.
+        """Fit the values to labelled data: the least negative log-likelihood, by Newton's method in float64.
 
         Scales stay between 1/100 and 100.
 
@@ -264,62 +264,33 @@ class VectorLink(ScaledLink):
 
 
 def negative_log_likelihood(log_odds: Tensor, targets: Tensor) -> float:
-    """Mean negative log-likelihood of the known labels, in float64.
+    """Compute the mean negative log-likelihood of the known labels, in float64; NaN without one.
 
     Args:
         log_odds: (N, C).
         targets: (N, C), with -1 for unknown.
     """
-    log_odds, targets = log_odds.double(), targets.double()
-    known = (targets >= 0).double()
-    total = binary_cross_entropy_with_logits(log_odds, targets.clamp(min=0), known, reduction='sum')
-    return (total / known.sum()).item()
+    known = targets >= 0
+    losses = logistic_loss(log_odds[known].double().cpu().numpy(), targets[known].double().cpu().numpy())
+    return float(losses.mean()) if losses.size else float('nan')
 
 
 def _fit_scale_and_bias(log_odds: Tensor, targets: Tensor, with_bias: bool = True) -> tuple[Tensor, Tensor]:
-    """For each column the scale and the bias with the least negative log-likelihood; 1 and 0 where there is none.
+    """Return the scale and the bias of each column with the least negative log-likelihood; 1 and 0 if there is none.
 
     Args:
         log_odds: (N, C), float64.
         targets: (N, C), with -1 for unknown.
         with_bias: Whether to fit a bias; otherwise it is 0.
     """
-    known = (targets >= 0).double()
-    targets = targets.clamp(min=0)
-    count = known.sum(dim=0)
-    positives = (known * targets).sum(dim=0)
-    fitted = (positives > 0) & (positives < count)
-    if not fitted.any():
+    lines = np.tile([1.0, 0.0], (log_odds.size(1), 1))
+    is_fitted = False
+    for line, x, y in zip(lines, log_odds.T.cpu().numpy(), targets.T.cpu().numpy(), strict=True):
+        x, y = x[y >= 0], y[y >= 0]
+        if 0 < y.sum() < y.size:
+            line[:] = fit_bounded_line(x, y, 1 / LARGEST_SCALE, LARGEST_SCALE, with_bias)
+            is_fitted = True
+    if not is_fitted:
         raise ValueError('targets must hold positive and negative labels, got only one kind')
-    # Columns do not touch each other: each counts by its mean, so that one tolerance fits all.
-    weight = known / count.clamp(min=1) * fitted
-    # A bias at the mean of the column, not at 0, hardly moves with the scale, which is what L-BFGS likes.
-    centre = (known * log_odds).sum(dim=0) / count.clamp(min=1) if with_bias else torch.zeros_like(count)
-    limit = math.log(LARGEST_SCALE)
-    bounded_log_scale = torch.zeros_like(count, requires_grad=True)
-    bias_at_centre = centre.clone().requires_grad_(with_bias)
-
-    def scale_of() -> Tensor:
-        return (limit * torch.tanh(bounded_log_scale / limit)).exp()
-
-    optimizer = torch.optim.LBFGS(
-        [bounded_log_scale, bias_at_centre] if with_bias else [bounded_log_scale],
-        max_iter=1000,
-        tolerance_grad=1e-9,
-        tolerance_change=1e-14,
-        history_size=50,
-        line_search_fn='strong_wolfe',
-    )
-
-    @torch.enable_grad()
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        scaled = scale_of() * (log_odds - centre) + bias_at_centre
-        loss = binary_cross_entropy_with_logits(scaled, targets, weight, reduction='sum')
-        loss.backward()
-        return loss
-
-    optimizer.step(closure)
-    scale = torch.where(fitted, scale_of().detach(), 1.0)
-    bias = torch.where(fitted, bias_at_centre.detach() - scale * centre, 0.0)
+    scale, bias = torch.from_numpy(lines).to(log_odds.device).unbind(dim=1)
     return scale, bias

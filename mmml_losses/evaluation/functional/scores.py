@@ -7,21 +7,16 @@ sharpness together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from ...utils import arrays
 from ...utils.arrays import ArrayLike, as_labels_of, as_probabilities, as_scores, row_blocks
+from ...utils.logistic import line_derivatives, logistic_loss, logistic_parts, minimise
 
 # A score of each pair from (n, C) float64 values and which of them are positive.
 PairScore = Callable[[np.ndarray, np.ndarray], np.ndarray]
-# Of a function of two numbers: its value, its two first derivatives and the matrix of its second ones.
-Derivatives: TypeAlias = tuple[float, np.ndarray, np.ndarray]
-
-MAX_STEPS = 200
-# A Newton step that would lower the mean negative log-likelihood by less is the last one: it squares the error.
-LAST_STEP = 1e-12
 
 
 def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:
@@ -77,7 +72,7 @@ def negative_log_likelihood_of_log_odds(log_odds: ArrayLike, labels: ArrayLike) 
     Returns:
         The mean in nats; NaN without a known pair, infinite where a certain model is wrong.
     """
-    return _mean_of(*_sums(as_scores(log_odds, 'log_odds'), labels, _logistic_loss, 'log_odds'))
+    return _mean_of(*_sums(as_scores(log_odds, 'log_odds'), labels, logistic_loss, 'log_odds'))
 
 
 def squared_error(p: np.ndarray, positive: np.ndarray) -> np.ndarray:
@@ -109,10 +104,6 @@ def clip_of(probabilities: np.ndarray, clip: float | None) -> float:
 def sample_sums(values: np.ndarray, labels: np.ndarray, score: PairScore) -> np.ndarray:
     """(N,) sums of a score over the known pairs of each sample."""
     return np.concatenate([np.zeros(0), *(block.sum(axis=1) for block in _scored(values, labels, score))])
-
-
-def _logistic_loss(log_odds: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    return np.logaddexp(0, np.where(positive, -log_odds, log_odds))
 
 
 def _sums(
@@ -205,15 +196,10 @@ def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Cali
     if degenerate is not None:
         return degenerate
 
-    # Newton's steps do not depend on place and scale of the log-odds, but the rounding of their equations does.
-    def derivatives(coefficients: np.ndarray) -> Derivatives:
-        sums = np.zeros(6)
-        for _, z, positive in _log_odds(probabilities, labels, clip):
-            z = (z - known.mean) / known.width
-            sums += np.array([part.sum() for part in _parts(coefficients, z, positive)])
-        value, *rest = sums / known.num_pairs
-        return value, np.array(rest[:2]), np.array([[rest[2], rest[3]], [rest[3], rest[4]]])
+    def blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return ((x, positive) for _, x, positive in _log_odds(probabilities, labels, clip))
 
+    derivatives = line_derivatives(blocks, known.mean, known.width)
     start = _guess(probabilities, labels, clip, known)
     at_start = derivatives(start)
     # Without a slope, the best value is the entropy of the rate. A guess that is no better may be anywhere, even where
@@ -222,7 +208,7 @@ def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Cali
     if start[1] and not at_start[0] < -rate * np.log(rate) - (1 - rate) * np.log1p(-rate):
         start = np.array([np.log(rate) - np.log1p(-rate), 0.0])
         at_start = derivatives(start)
-    (offset, scale), converged = _minimise(derivatives, start, at_start)
+    (offset, scale), converged = minimise(derivatives, start, at_start)
     slope = scale / known.width
     return CalibrationLine(float(slope), float(offset - slope * known.mean), 'fitted' if converged else 'not converged')
 
@@ -244,14 +230,13 @@ def line_sums(probabilities: np.ndarray, labels: np.ndarray, clip: float, line: 
     intercept to all by the slope.
     """
     sums = np.zeros((len(probabilities), 9))
-    coefficients = np.array([line.intercept, line.slope])
     for rows, x, positive in _log_odds(probabilities, labels, clip):
         num_known = np.count_nonzero(labels[rows] >= 0, axis=1)
         filled = num_known > 0
         starts = (np.cumsum(num_known) - num_known)[filled]
         if not starts.size:
             continue
-        _, residual, residual_x, *second = _parts(coefficients, x, positive)
+        _, residual, residual_x, *second = logistic_parts(line.intercept, line.slope, x, positive)
         third = [second[0] * (1 - 2 * (residual + positive))]
         for _ in range(3):
             third.append(third[-1] * x)
@@ -300,46 +285,3 @@ def _without_fit(known: LogOddsRange) -> CalibrationLine | None:
     if known.positive[1] <= known.negative[0]:
         return CalibrationLine(-float('inf'), nan, 'separable')
     return None
-
-
-def _parts(coefficients: np.ndarray, x: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Negative log-likelihood of each pair, its two first derivatives and its three second ones."""
-    offset, slope = coefficients
-    t = offset + slope * x
-    decay = np.exp(-np.abs(t))
-    upper = 1 / (1 + decay)
-    p = np.where(t >= 0, upper, decay * upper)
-    value = np.log1p(decay) + np.maximum(t, 0) - np.where(positive, t, 0)
-    residual = p - positive
-    weight = decay * np.square(upper)
-    return value, residual, residual * x, weight, weight * x, weight * np.square(x)
-
-
-def _minimise(
-    derivatives: Callable[[np.ndarray], Derivatives], start: np.ndarray, at_start: Derivatives
-) -> tuple[np.ndarray, bool]:
-    """Newton's method for a convex function, with steps halved until the function falls as its slope promises.
-
-    Returns:
-        The last point, and whether it is the minimum; it is not where rounding has taken all curvature away.
-    """
-    point = start
-    value, gradient, curvature = at_start
-    for _ in range(MAX_STEPS):
-        try:
-            step = np.linalg.solve(curvature, gradient)
-        except np.linalg.LinAlgError:
-            return point, False
-        promise = float(gradient @ step)
-        if promise < -LAST_STEP or not np.isfinite(promise):
-            return point, False
-        if promise <= LAST_STEP:
-            return point - step, True
-        length = 1.0
-        while True:
-            new_value, new_gradient, new_curvature = derivatives(point - length * step)
-            if new_value <= value - 1e-4 * length * promise or length < 1e-9:
-                break
-            length /= 2
-        point, value, gradient, curvature = point - length * step, new_value, new_gradient, new_curvature
-    return point, False

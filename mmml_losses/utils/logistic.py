@@ -1,0 +1,142 @@
+"""Logistic recalibration of log-odds: its negative log-likelihood, and the best line by Newton's method in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+import numpy as np
+
+# Value of a function of a few numbers, its first derivatives, and the matrix of its second ones.
+Derivatives: TypeAlias = tuple[float, np.ndarray, np.ndarray]
+
+MAX_STEPS = 200
+# A Newton step that would lower the mean negative log-likelihood by less is the last one: it squares the error.
+LAST_STEP = 1e-12
+
+
+def logistic_loss(log_odds: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    r"""Compute the negative log-likelihood of each label, exact in both tails.
+
+    It is :math:`y \log(1 + e^{-x}) + (1 - y) \log(1 + e^x)`, where the label :math:`y` may be soft.
+    """
+    against = np.where(labels > 0.5, -log_odds, log_odds)  # log-odds of the less likely label
+    soft = np.minimum(labels, 1 - labels)
+    with np.errstate(invalid='ignore'):  # infinite log-odds times 0
+        return np.logaddexp(0, against) - np.where(soft > 0, soft * against, 0)
+
+
+def logistic_parts(intercept: float, slope: float, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Compute the loss of each label at log-odds ``intercept + slope * x``, and its derivatives.
+
+    Returns:
+        The loss, its two first derivatives and its three second ones, from all by the intercept to all by the slope.
+    """
+    t = intercept + slope * x
+    decay = np.exp(-np.abs(t))
+    upper = 1 / (1 + decay)
+    residual = np.where(t >= 0, upper, decay * upper) - y
+    weight = decay * np.square(upper)
+    return logistic_loss(t, y), residual, residual * x, weight, weight * x, weight * np.square(x)
+
+
+def line_derivatives(
+    blocks: Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]], centre: float, width: float
+) -> Callable[[np.ndarray], Derivatives]:
+    """Return the mean loss as a function of intercept and slope over ``(x - centre) / width``.
+
+    Newton's steps do not depend on centre and scale of the log-odds, but the rounding of their equations does.
+
+    Args:
+        blocks: Returns log-odds x and labels y of all pairs, block by block.
+        centre: About the mean of the log-odds.
+        width: About their range.
+    """
+
+    def derivatives(point: np.ndarray) -> Derivatives:
+        sums, num_pairs = np.zeros(6), 0
+        for x, y in blocks():
+            sums += np.array([part.sum() for part in logistic_parts(*point, (x - centre) / width, y)])
+            num_pairs += x.size
+        value, *rest = sums / num_pairs
+        return value, np.array(rest[:2]), np.array([[rest[2], rest[3]], [rest[3], rest[4]]])
+
+    return derivatives
+
+
+def minimise(
+    derivatives: Callable[[np.ndarray], Derivatives], start: np.ndarray, at_start: Derivatives | None = None
+) -> tuple[np.ndarray, bool]:
+    """Minimise a convex function by Newton's method, with steps halved until it falls as its slope promises.
+
+    Returns:
+        The last point, and whether it is the minimum; it is not where rounding has taken all curvature away.
+    """
+    point = start
+    value, gradient, curvature = at_start or derivatives(start)
+    for _ in range(MAX_STEPS):
+        try:
+            step = np.linalg.solve(curvature, gradient)
+        except np.linalg.LinAlgError:
+            return point, False
+        promise = float(gradient @ step)
+        if promise < -LAST_STEP or not np.isfinite(promise):
+            return point, False
+        if promise <= LAST_STEP:
+            return point - step, True
+        length = 1.0
+        while True:
+            new_value, new_gradient, new_curvature = derivatives(point - length * step)
+            if new_value <= value - 1e-4 * length * promise or length < 1e-9:
+                break
+            length /= 2
+        point, value, gradient, curvature = point - length * step, new_value, new_gradient, new_curvature
+    return point, False
+
+
+def fit_bounded_line(
+    x: np.ndarray, y: np.ndarray, lower: float, upper: float, with_intercept: bool = True
+) -> tuple[float, float]:
+    """Fit the line with the least negative log-likelihood among those with a slope between two bounds.
+
+    Args:
+        x: (n,) log-odds.
+        y: (n,) labels in [0, 1], not all 0 and not all 1.
+        lower: Least slope.
+        upper: Greatest slope.
+        with_intercept: Whether to fit an intercept; otherwise it is 0.
+
+    Returns:
+        Slope and intercept. The slope is 1 where the log-odds do not determine it.
+    """
+    rate = y.mean()
+    centre = x.mean() if with_intercept else 0.0
+    width = np.abs(x - centre).max()
+    slope = 1.0
+    if width > 0:
+        both = line_derivatives(lambda: [(x, y)], centre, width)
+        if with_intercept:
+            (offset, scale), _ = minimise(both, np.array([np.log(rate) - np.log1p(-rate), 0.0]))
+        else:
+
+            def slope_alone(point: np.ndarray) -> Derivatives:
+                value, gradient, curvature = both(np.array([0.0, *point]))
+                return value, gradient[1:], curvature[1:, 1:]
+
+            (scale,), _ = minimise(slope_alone, np.zeros(1))
+        slope = float(scale / width)
+        if with_intercept and lower <= slope <= upper:
+            return slope, float(offset - slope * centre)
+    # The loss is convex: if the best slope lies outside, the best one inside is the nearest bound.
+    slope = min(max(slope, lower), upper)
+    return slope, _intercept_for(slope, x, y) if with_intercept else 0.0
+
+
+def _intercept_for(slope: float, x: np.ndarray, y: np.ndarray) -> float:
+    """Find the intercept at which the residuals add to 0, by bisection: where all are saturated Newton's steps fail."""
+    t, rate = slope * x, np.log(y.mean()) - np.log1p(-y.mean())
+    low, high = rate - t.max(), rate - t.min()
+    while low < (middle := (low + high) / 2) < high:
+        is_low = logistic_parts(middle, 1.0, t, y)[1].sum() < 0
+        low, high = (middle, high) if is_low else (low, middle)
+    return float(middle)
