@@ -1,37 +1,49 @@
-"""Losses that correct unobserved labels by what the model already believes: SPLC and LASD."""
+"""Losses that correct unobserved labels by the probabilities of the model: SPLC and LASD."""
 
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from .pair import Term, pair_loss
-from .pointwise import asymmetric_terms
-from .terms import asymmetric_negative, focal_margin_positive, scaled
-
-FOCAL_NEGATIVE: Term = partial(asymmetric_negative, gamma=2.0, margin=0.0)
+from ..utils.arguments import check_at_least_0
+from .pair import pair_loss
+from .terms import (
+    AnyTerm,
+    AsymmetricNegative,
+    AsymmetricPositive,
+    Scaled,
+    focal_margin_positive,
+    focal_negative,
+)
 
 
 def believed_positives(logit_probabilities: Tensor, targets: Tensor, threshold: float) -> Tensor:
-    """Unobserved labels whose probability exceeds a threshold, as a mask.
+    """Return the mask of pseudo-positives: unobserved labels whose probability exceeds a threshold.
 
     Args:
         logit_probabilities: Log-odds of the probabilities; the logits themselves where the link is the sigmoid.
         targets: The same shape; unobserved labels are 0.
-        threshold: In (0, 1], where 1 believes none.
+        threshold: In (0, 1]; with 1 there is no pseudo-positive.
     """
+    check_threshold(threshold)
     log_odds = math.inf if threshold == 1 else math.log(threshold / (1 - threshold))
     return (targets == 0) & (logit_probabilities.detach() > log_odds)
+
+
+def check_threshold(threshold: float) -> float:
+    """Raise a ValueError for a threshold of probabilities that is not in (0, 1], and return it otherwise."""
+    if not 0 < threshold <= 1:
+        raise ValueError(f'threshold must be in (0, 1], got {threshold}')
+    return threshold
 
 
 def splc_loss(
     logits: Tensor,
     targets: Tensor,
-    positive: Term = focal_margin_positive,
-    negative: Term = FOCAL_NEGATIVE,
+    positive: AnyTerm = focal_margin_positive,
+    negative: AnyTerm = focal_negative,
     threshold: float = 0.6,
     spared_margin: float = 0.0,
     logit_probabilities: Tensor | None = None,
@@ -47,9 +59,9 @@ def splc_loss(
         positive: The positive term; focal margin by default, as in the paper's best row.
         negative: The negative term; focal by default.
         threshold: :math:`\tau`; 1 corrects nothing.
-        spared_margin: The margin of the positive term that pseudo-positives are spared. Eq. 10 gives observed and
-            pseudo-positives the same loss, 0; the authors' code shifts the logits of the observed ones only, which is
-            the margin of the term.
+        spared_margin: The part of the margin of the positive term that is not applied to pseudo-positives. With 0,
+            observed and pseudo-positives have the same loss, as in Eq. 10. With the margin of the term, only the logits
+            of observed positives are shifted, as in the authors' code.
         logit_probabilities: Log-odds of the probabilities, where they are not the logits.
     """
     log_odds = logits if logit_probabilities is None else logit_probabilities
@@ -65,8 +77,8 @@ def lasd_loss(
     positive_leverage: float,
     negative_leverage: float | Tensor,
     threshold: float,
-    gamma_positive: float = 0.0,
-    gamma_negative: float = 4.0,
+    gamma_positive: float = AsymmetricPositive.gamma,
+    gamma_negative: float = AsymmetricNegative.gamma,
 ) -> Tensor:
     r"""Leveraged asymmetric loss with disambiguation (paper of LASD, Eq. 6).
 
@@ -87,13 +99,14 @@ def lasd_loss(
     With both leverages 1 it is SPLC over the focal pair; with :math:`\tau = 1` as well, ASL without probability shift.
     The paper adds over the classes.
     """
+    check_at_least_0(positive_leverage=positive_leverage)
+    check_at_least_0(gamma_positive=gamma_positive, gamma_negative=gamma_negative)
     pseudo_positives = believed_positives(logits, targets, threshold).to(logits.dtype)
-    positive, negative = asymmetric_terms(gamma_positive, gamma_negative, margin=0.0)
     return pair_loss(
         logits,
         targets + pseudo_positives,
-        positive,
-        partial(scaled, term=negative, factor=negative_leverage),
+        AsymmetricPositive(gamma_positive),
+        Scaled(AsymmetricNegative(gamma_negative, margin=0.0), negative_leverage),
         # 1 for all but the pseudo-positives. Without `where`, of which compiled code would store the mask, and slowly.
         pseudo_positives.mul(positive_leverage - 1).add_(1),
     )

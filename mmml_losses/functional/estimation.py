@@ -6,22 +6,20 @@ their logarithms, which costs a confidently wrong label its gradient; here the l
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from .pair import pair_loss
 from .regularizers import expected_positive_regularizer
-from .terms import bce_positive, entropy_negative, nothing
+from .terms import EntropyNegative, bce_positive, nothing
 
 
-def em_loss(logits: Tensor, targets: Tensor, alpha: float = 0.2) -> Tensor:
+def em_loss(logits: Tensor, targets: Tensor, alpha: float = EntropyNegative.alpha) -> Tensor:
     r"""Entropy maximisation, EM (Zhou et al., 2022).
 
     Positives pay :math:`-\log p`; unobserved labels pay minus their entropy times :math:`\alpha`, which pulls them
-    towards doubt and lets go where the model is sure (:func:`entropy_negative`). The loss may be negative.
+    towards doubt and lets go where the model is sure (:class:`EntropyNegative`). The loss may be negative.
 
     Args:
         logits: (N, C).
@@ -31,11 +29,15 @@ def em_loss(logits: Tensor, targets: Tensor, alpha: float = 0.2) -> Tensor:
     Returns:
         One value per label, (N, C), not reduced. The authors take the mean over all labels.
     """
-    return pair_loss(logits, targets, bce_positive, partial(entropy_negative, alpha=alpha))
+    return pair_loss(logits, targets, bce_positive, EntropyNegative(alpha))
 
 
 def em_apl_loss(
-    logits: Tensor, targets: Tensor, pseudo_negatives: Tensor, alpha: float = 0.2, beta: float = 0.4
+    logits: Tensor,
+    targets: Tensor,
+    pseudo_negatives: Tensor,
+    alpha: float = EntropyNegative.alpha,
+    beta: float = 0.4,
 ) -> Tensor:
     r"""EM with asymmetric pseudo-labelling, EM + APL (Zhou et al., 2022).
 
@@ -107,6 +109,11 @@ def lowest_per_class(log_odds: Tensor, candidates: Tensor, counts: Tensor) -> Te
     return picked
 
 
+def epr_values(logits: Tensor, targets: Tensor) -> Tensor:
+    """Compute the values of :func:`epr_loss` for each label, without the regulariser."""
+    return pair_loss(logits, targets, bce_positive, nothing)
+
+
 def epr_loss(logits: Tensor, targets: Tensor, expected_positives: float) -> tuple[Tensor, Tensor]:
     r"""Expected positive regularisation, EPR (Cole et al., 2021).
 
@@ -122,12 +129,11 @@ def epr_loss(logits: Tensor, targets: Tensor, expected_positives: float) -> tupl
     Returns:
         One value per label, (N, C), not reduced; and the regulariser, one value for the batch.
     """
-    values = pair_loss(logits, targets, bce_positive, nothing)
-    return values, expected_positive_regularizer(logits.sigmoid(), expected_positives, targets)
+    return epr_values(logits, targets), expected_positive_regularizer(logits.sigmoid(), expected_positives, targets)
 
 
 def role_values(logits: Tensor, targets: Tensor, estimated_logits: Tensor) -> Tensor:
-    """The values of :func:`role_loss` per label, without the regulariser."""
+    """Compute the values of :func:`role_loss` for each label, without the regulariser."""
     own = _half_of_role(logits, estimated_logits, targets)
     return (own + _half_of_role(estimated_logits, logits, targets)) / 2
 

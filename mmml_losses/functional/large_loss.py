@@ -22,8 +22,8 @@ import math
 import torch
 from torch import Tensor
 
-from .pair import BLOCK, Term, pair_loss, visits_values
-from .terms import bce_negative, bce_positive
+from .pair import BLOCK, pair_loss, visits_values
+from .terms import AnyTerm, bce_negative, bce_positive
 
 SAMPLE_STEP = 64
 ROUNDING = 1e-6  # 1 - 0.998 is a little more than 0.002, and a thousand times that is not three labels
@@ -39,7 +39,7 @@ def clean_rate_of(epoch: int, relative_increase: float) -> float:
     return max(1 - relative_increase * epoch, 0.0)
 
 
-def large_losses(logits: Tensor, targets: Tensor, share: float, negative: Term = bce_negative) -> Tensor:
+def large_losses(logits: Tensor, targets: Tensor, share: float, negative: AnyTerm = bce_negative) -> Tensor:
     r"""Which unobserved labels have the largest losses.
 
     Args:
@@ -83,8 +83,8 @@ def large_loss_rejection(
     logits: Tensor,
     targets: Tensor,
     clean_rate: float,
-    positive: Term = bce_positive,
-    negative: Term = bce_negative,
+    positive: AnyTerm = bce_positive,
+    negative: AnyTerm = bce_negative,
 ) -> Tensor:
     """Large loss rejection, LL-R: large losses of unobserved labels count as 0.
 
@@ -107,8 +107,8 @@ def large_loss_correction(
     logits: Tensor,
     targets: Tensor,
     clean_rate: float,
-    positive: Term = bce_positive,
-    negative: Term = bce_negative,
+    positive: AnyTerm = bce_positive,
+    negative: AnyTerm = bce_negative,
 ) -> Tensor:
     """Temporary large loss correction, LL-Ct: unobserved labels of large loss count as positive in this batch.
 
@@ -132,8 +132,8 @@ def large_loss_permanent_correction(
     targets: Tensor,
     relative_increase: float,
     corrected: Tensor | None = None,
-    positive: Term = bce_positive,
-    negative: Term = bce_negative,
+    positive: AnyTerm = bce_positive,
+    negative: AnyTerm = bce_negative,
 ) -> tuple[Tensor, Tensor]:
     r"""Permanent large loss correction, LL-Cp: a label that was corrected once stays positive.
 

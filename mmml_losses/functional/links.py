@@ -15,6 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from ..utils.arguments import check_above_0, check_at_least_0
+from .terms import AsymmetricNegative, AsymmetricPositive, SPANegative, SPAPositive
+
 
 def sigmoid_link(logits: Tensor) -> Tensor:
     r"""The logistic link, :math:`\eta = \sigma(v)`, whose log-odds are the logits themselves."""
@@ -23,12 +26,12 @@ def sigmoid_link(logits: Tensor) -> Tensor:
 
 def spa_logit_probabilities(
     logits: Tensor,
-    positive_scale: float = 1.0,
-    positive_slope: float = 1.0,
-    positive_shift: float = 0.0,
-    negative_scale: float = 5.0,
-    negative_slope: float = 3.0,
-    negative_shift: float = 1.0,
+    positive_scale: float = SPAPositive.scale,
+    positive_slope: float = SPAPositive.slope,
+    positive_shift: float = SPAPositive.shift,
+    negative_scale: float = SPANegative.scale,
+    negative_slope: float = SPANegative.slope,
+    negative_shift: float = SPANegative.shift,
 ) -> Tensor:
     r"""Log-odds of the SPA link, :math:`\log a - \log b` with :math:`a, b` as in :func:`spa_link`.
 
@@ -41,6 +44,8 @@ def spa_logit_probabilities(
         negative_slope: :math:`k^-`.
         negative_shift: :math:`b^-`.
     """
+    check_above_0(positive_scale=positive_scale, positive_slope=positive_slope)
+    check_above_0(negative_scale=negative_scale, negative_slope=negative_slope)
     log_ratio = math.log(negative_slope / negative_scale) - math.log(positive_slope / positive_scale)
     log_a = logsigmoid(negative_slope * (logits - negative_shift))
     log_b = logsigmoid(-positive_slope * (logits - positive_shift))
@@ -83,9 +88,9 @@ def spa_inverse_logit_probabilities(log_odds: Tensor, **parameters: float) -> Te
 
 def phi_logit_probabilities(
     logits: Tensor,
-    gamma_positive: float = 0.0,
-    gamma_negative: float = 4.0,
-    margin: float = 0.05,
+    gamma_positive: float = AsymmetricPositive.gamma,
+    gamma_negative: float = AsymmetricNegative.gamma,
+    margin: float = AsymmetricNegative.margin,
     alpha: float = 0.5,
 ) -> Tensor:
     r"""Log-odds of the map :math:`\phi`, :math:`\log h((z - m)_+; \gamma^-) - \log h(1 - z; \gamma^+)`; see
@@ -105,6 +110,11 @@ def phi_logit_probabilities(
         margin: Probability shift :math:`m` of the negatives.
         alpha: Weight :math:`\alpha` of the positives beside :math:`1 - \alpha` of the negatives.
     """
+    check_at_least_0(gamma_positive=gamma_positive, gamma_negative=gamma_negative)
+    if not 0 <= margin < 1:
+        raise ValueError(f'margin must be in [0, 1), got {margin}')
+    if not 0 < alpha < 1:
+        raise ValueError(f'alpha must be in (0, 1), got {alpha}')
     # What a positive costs relative to a negative, taken off both forms below.
     log_h_positive = _log_h(-logits, gamma_positive) + math.log(alpha / (1 - alpha))
     if margin == 0:
@@ -151,7 +161,9 @@ def phi_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
     return logits.to(probabilities.dtype)
 
 
-def phi_inverse_logit_probabilities(log_odds: Tensor, margin: float = 0.05, **parameters: float) -> Tensor:
+def phi_inverse_logit_probabilities(
+    log_odds: Tensor, margin: float = AsymmetricNegative.margin, **parameters: float
+) -> Tensor:
     """The logits whose :func:`phi_logit_probabilities` are ``log_odds``; the arguments are those of that function."""
     if margin != 0:
         raise ValueError(f'margin must be 0, got {margin}: with a margin, many logits read as the probability 0')

@@ -1,16 +1,23 @@
-"""Losses weighted by class frequencies: :mod:`mmml_losses.functional.weights` over pairs of partial losses."""
+"""Losses weighted by class frequencies, with the weights of :mod:`mmml_losses.functional.weights`."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from .pair import Term, pair_loss
-from .pointwise import focal_terms
-from .terms import bce_negative, bce_positive, scaled, stretched
+from ..utils.arguments import check_above_0, check_at_least_0
+from .pair import pair_loss
+from .terms import AnyTerm, FocalNegative, FocalPositive, Scaled, Stretched, as_term, bce_negative, bce_positive
 from .weights import (
+    BALANCE,
+    CB_BETA,
+    DB_ALPHA,
+    DB_BETA,
+    DB_KAPPA,
+    DB_MU,
+    DB_NEGATIVE_SCALE,
+    LDAM_MAX_MARGIN,
+    SMOOTHING,
     class_balanced_weights,
     frequency_balanced_weights,
     frequency_bias,
@@ -25,14 +32,14 @@ def weighted_bce_loss(
     targets: Tensor,
     class_frequencies: Tensor,
     num_samples: float | Tensor,
-    smoothing: float = 0.1,
-    positive: Term = bce_positive,
-    negative: Term = bce_negative,
+    smoothing: float = SMOOTHING,
+    positive: AnyTerm = bce_positive,
+    negative: AnyTerm = bce_negative,
 ) -> Tensor:
     r"""BCE weighted by class frequencies, :math:`w^+_c\,y\,\ell_+(v) + w^-_c(1 - y)\,\ell_-(v)`.
 
     The baseline of that name in the paper of the two-way loss, which refers to Pham et al. (2021) and prints no
-    weights; :func:`frequency_balanced_weights` is the reading of this package.
+    weights; :func:`frequency_balanced_weights` has those of this package.
 
     Args:
         logits: (N, C).
@@ -43,14 +50,10 @@ def weighted_bce_loss(
         positive: The term of positive labels, BCE by default.
         negative: The term of negative labels, BCE by default.
     """
+    check_at_least_0(smoothing=smoothing)
     class_frequencies = torch.as_tensor(class_frequencies).to(logits)
-    of_positive, of_negative = frequency_balanced_weights(class_frequencies, num_samples, smoothing)
-    return pair_loss(
-        logits,
-        targets,
-        partial(scaled, term=positive, factor=of_positive),
-        partial(scaled, term=negative, factor=of_negative),
-    )
+    weights = frequency_balanced_weights(class_frequencies, num_samples, smoothing)
+    return pair_loss(logits, targets, Scaled(as_term(positive), weights[0]), Scaled(as_term(negative), weights[1]))
 
 
 def reweighted_bce_loss(
@@ -59,8 +62,8 @@ def reweighted_bce_loss(
     class_frequencies: Tensor,
     num_samples: float | Tensor,
     mode: str = 'inverse_sqrt',
-    positive: Term = bce_positive,
-    negative: Term = bce_negative,
+    positive: AnyTerm = bce_positive,
+    negative: AnyTerm = bce_negative,
 ) -> Tensor:
     r"""RW: every label of class :math:`c` weighs :math:`\sqrt{N / n_c}`, or :math:`N / n_c`.
 
@@ -81,10 +84,10 @@ def cb_focal_loss(
     logits: Tensor,
     targets: Tensor,
     class_frequencies: Tensor,
-    beta: float = 0.9,
+    beta: float = CB_BETA,
     mode: str = 'by_class',
-    gamma: float = 2.0,
-    balance: float = 2.0,
+    gamma: float = FocalPositive.gamma,
+    balance: float = BALANCE,
 ) -> Tensor:
     r"""CB-Focal, the focal loss times ``balance`` and the weights of :func:`class_balanced_weights`.
 
@@ -97,9 +100,10 @@ def cb_focal_loss(
         gamma: Focusing power; 0 is CB over BCE.
         balance: Factor of the whole loss in the code of DB.
     """
+    check_at_least_0(gamma=gamma)
     class_frequencies = torch.as_tensor(class_frequencies).to(logits)
     weights = balance * class_balanced_weights(targets.to(logits.dtype), class_frequencies, beta, mode)
-    return pair_loss(logits, targets, *focal_terms(gamma, gamma), weights)
+    return pair_loss(logits, targets, FocalPositive(gamma), FocalNegative(gamma), weights)
 
 
 def db_loss(
@@ -107,13 +111,13 @@ def db_loss(
     targets: Tensor,
     class_frequencies: Tensor,
     num_samples: float | Tensor,
-    alpha: float = 0.1,
-    beta: float = 10.0,
-    mu: float = 0.3,
-    negative_scale: float = 5.0,
-    kappa: float = 0.05,
-    positive: Term = bce_positive,
-    negative: Term = bce_negative,
+    alpha: float = DB_ALPHA,
+    beta: float = DB_BETA,
+    mu: float = DB_MU,
+    negative_scale: float = DB_NEGATIVE_SCALE,
+    kappa: float = DB_KAPPA,
+    positive: AnyTerm = bce_positive,
+    negative: AnyTerm = bce_negative,
 ) -> Tensor:
     r"""Distribution-balanced loss, DB (Wu et al., 2020).
 
@@ -137,11 +141,11 @@ def db_loss(
         positive: The term of positive labels, BCE by default.
         negative: The term of negative labels, BCE by default.
     """
+    check_above_0(negative_scale=negative_scale)
     class_frequencies, targets = torch.as_tensor(class_frequencies).to(logits), targets.to(logits.dtype)
     weights = rebalancing_weights(targets, class_frequencies, alpha, beta, mu)
     bias = frequency_bias(class_frequencies, num_samples, kappa, negative_scale)
-    tolerant = partial(stretched, term=negative, slope=negative_scale)
-    return pair_loss(logits + bias, targets, positive, tolerant, weights)
+    return pair_loss(logits + bias, targets, positive, Stretched(as_term(negative), negative_scale), weights)
 
 
 def db_focal_loss(
@@ -149,13 +153,13 @@ def db_focal_loss(
     targets: Tensor,
     class_frequencies: Tensor,
     num_samples: float | Tensor,
-    alpha: float = 0.1,
-    beta: float = 10.0,
-    mu: float = 0.3,
-    negative_scale: float = 5.0,
-    kappa: float = 0.05,
-    gamma: float = 2.0,
-    balance: float = 2.0,
+    alpha: float = DB_ALPHA,
+    beta: float = DB_BETA,
+    mu: float = DB_MU,
+    negative_scale: float = DB_NEGATIVE_SCALE,
+    kappa: float = DB_KAPPA,
+    gamma: float = FocalPositive.gamma,
+    balance: float = BALANCE,
 ) -> Tensor:
     r"""DB-Focal: :func:`db_loss` over the terms of the focal loss, which see the shifted and stretched logits.
 
@@ -172,14 +176,15 @@ def db_focal_loss(
         gamma: Focusing power.
         balance: Factor of the whole loss in the authors' code.
     """
-    positive, negative = (partial(scaled, term=term, factor=balance) for term in focal_terms(gamma, gamma))
+    check_at_least_0(gamma=gamma)
+    positive, negative = Scaled(FocalPositive(gamma), balance), Scaled(FocalNegative(gamma), balance)
     return db_loss(
         logits, targets, class_frequencies, num_samples, alpha, beta, mu, negative_scale, kappa, positive, negative
     )
 
 
 def ldam_loss(
-    logits: Tensor, targets: Tensor, class_frequencies: Tensor, max_margin: float = 0.5, scale: float = 1.0
+    logits: Tensor, targets: Tensor, class_frequencies: Tensor, max_margin: float = LDAM_MAX_MARGIN, scale: float = 1.0
 ) -> Tensor:
     r"""LDAM for multi-label data, :math:`-y\log\sigma(s(v - \Delta_c)) - (1 - y)\log\sigma(-s v)`.
 
@@ -193,6 +198,8 @@ def ldam_loss(
         max_margin: Margin of the rarest class.
         scale: :math:`s`. LDAM takes 30 for the cosines of a normalised classifier; logits need none.
     """
+    check_at_least_0(max_margin=max_margin)
+    check_above_0(scale=scale)
     margins = ldam_margins(torch.as_tensor(class_frequencies).to(logits), scale * max_margin)
     scaled_logits = logits if scale == 1 else scale * logits
     lowered = scaled_logits - margins * targets.to(logits.dtype).clamp(min=0)

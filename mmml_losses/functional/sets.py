@@ -123,7 +123,7 @@ class Sets:
         return of_samples, values[self.samples + self.missing :].view(self.class_shape)
 
     def _log_sum_exp(self, scores: Tensor, scale: float, side_of: Callable[[Tensor], Tensor]) -> Tensor:
-        scores = promoted(scores)
+        scores = promote_half(scores)
         matrix, targets = self._padded(scores, 0), self.targets.to(scores.dtype)
         if self.weight is None:
             found = _log_sum_exps(matrix, targets, side_of, scale, self.rows + self.blocks)
@@ -287,7 +287,8 @@ def _tiny(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).tiny
 
 
-def promoted(logits: Tensor) -> Tensor:
+def promote_half(logits: Tensor) -> Tensor:
+    """Convert half precision to float32; return float32 and float64 unchanged."""
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 

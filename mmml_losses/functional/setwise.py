@@ -11,17 +11,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .sets import Sets, SetValues, promoted
+from ..utils.arguments import check_above_0, check_choice
+from .sets import Sets, SetValues, promote_half
 from .terms import exact_softplus
 
 CONSTRAINTS = ('negative', 'positive', 'both', None)
 SIMILARITIES = ('sigmoid', 'logit')
-
-
-def check_above_zero(**arguments: float) -> None:
-    for name, value in arguments.items():
-        if not value > 0:
-            raise ValueError(f'{name} must be above 0, got {value}')
 
 
 def lsep_loss(
@@ -50,7 +45,7 @@ def lsep_loss(
     Returns:
         One value per set, not reduced, in the shapes of :meth:`Sets.split`; 0 for sets without positives or negatives.
     """
-    check_above_zero(gamma=gamma)
+    check_above_0(gamma=gamma)
     sets = Sets(targets, way, bucket_size, weight)
     positives, negatives = sets.opponents(logits, logits, -gamma, gamma)
     return sets.split(exact_softplus(positives + negatives + logit_bias))
@@ -118,7 +113,7 @@ def multi_similarity_loss(
     Returns:
         One value per set, not reduced, in the shapes of :meth:`Sets.split`.
     """
-    check_above_zero(positive_temperature=positive_temperature, negative_temperature=negative_temperature)
+    check_above_0(positive_temperature=positive_temperature, negative_temperature=negative_temperature)
     sets = Sets(targets, way, bucket_size, weight)
     positives = positive_temperature * sets.positives(logits, -1 / positive_temperature)
     negatives = negative_temperature * sets.negatives(logits, 1 / negative_temperature)
@@ -156,7 +151,7 @@ def two_way_loss(
     Returns:
         One value per set, not reduced, in the shapes of :meth:`Sets.split`; 0 for sets without positives or negatives.
     """
-    check_above_zero(positive_temperature=positive_temperature, negative_temperature=negative_temperature)
+    check_above_0(positive_temperature=positive_temperature, negative_temperature=negative_temperature)
     sets = Sets(targets, way, bucket_size, weight)
     positives, negatives = sets.opponents(logits, logits, -1 / positive_temperature, 1 / negative_temperature)
     cost = positive_temperature * positives + negative_temperature * negatives + logit_bias
@@ -192,9 +187,9 @@ def softmax_loss(
     Returns:
         One value per set, not reduced, in the shapes of :meth:`Sets.split`; 0 for sets without positives.
     """
-    check_above_zero(temperature=temperature)
+    check_above_0(temperature=temperature)
     sets = Sets(targets, way, bucket_size, weight)
-    logits = promoted(logits)
+    logits = promote_half(logits)
     biased = logits if logit_bias == 0 else logits + temperature * logit_bias * (targets == 0)
     cost = sets.known(biased, 1 / temperature) - sets.positive_mean(logits) / temperature
     return sets.split(torch.where(sets.highest_target() == 1, cost, 0))
@@ -236,11 +231,10 @@ def circle_loss(
     Returns:
         One value per set, not reduced, in the shapes of :meth:`Sets.split`; 0 for sets without positives or negatives.
     """
-    check_above_zero(gamma=gamma)
-    if similarity not in SIMILARITIES:
-        raise ValueError(f'similarity must be one of {SIMILARITIES}, got {similarity!r}')
+    check_above_0(gamma=gamma)
+    check_choice('similarity', similarity, SIMILARITIES)
     sets = Sets(targets, way, bucket_size, weight)
-    logits = promoted(logits)
+    logits = promote_half(logits)
     similarities = logits.sigmoid() if similarity == 'sigmoid' else logits
     fixed = similarities.detach()
     positive_scores = gamma * (fixed - (1 + margin)).clamp(max=0) * (similarities - (1 - margin))
@@ -283,9 +277,8 @@ def dr_loss(
     Returns:
         One value per set, not reduced, in the shapes of :meth:`Sets.split`. Eq. 6 of the paper adds them up.
     """
-    check_above_zero(pair_scale=pair_scale, constraint_scale=constraint_scale)
-    if constraint not in CONSTRAINTS:
-        raise ValueError(f'constraint must be one of {CONSTRAINTS}, got {constraint!r}')
+    check_above_0(pair_scale=pair_scale, constraint_scale=constraint_scale)
+    check_choice('constraint', constraint, CONSTRAINTS)
     sets = Sets(targets, way, bucket_size, weight)
     positives, negatives = sets.opponents(logits, logits, -pair_scale, pair_scale)
     terms = [positives + negatives + logit_bias]

@@ -1,137 +1,237 @@
-r"""Partial losses of one logit: the cost of a positive label, :math:`\ell_+(v)`, and of a negative, :math:`\ell_-(v)`.
+r"""What one label costs, as a function of its logit: the building blocks of every pointwise loss.
 
-Every term is written with :func:`torch.nn.functional.logsigmoid` instead of the logarithm of a probability: it stays
-exact, and keeps its gradient, for logits of any size. Below each term stands its value with its derivative, which is
-what training uses (see :mod:`mmml_losses.functional.pair`); tests hold the two against each other.
+A term is a small object. Its fields are its hyper-parameters with their defaults, which are written nowhere else.
+:meth:`Term.value` is the formula, in plain torch operations. :meth:`Term.value_and_slope` computes the same cost with
+its derivative, which is what training runs (see :mod:`mmml_losses.functional.pair`). Tests compare the two.
+
+Every logarithm of a probability is written with :func:`torch.nn.functional.logsigmoid`: it stays exact, and keeps its
+gradient, for logits of any size.
+
+The lower-case names, such as :data:`hill_negative`, are the terms with their defaults.
+``hill_negative(logits, lamb=2.0)`` is ``HillNegative(lamb=2.0)(logits)``.
 """
 
 from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from numbers import Real
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from .pair import Term, find_value_and_slope, value_and_slope_of
+
+@dataclass(frozen=True)
+class Term:
+    """The cost of a label. A subclass writes :meth:`value`, and :meth:`value_and_slope` to be fast."""
+
+    teaches_absence: ClassVar[bool] = True
+    """Whether the term, as the cost of a negative label, teaches that the label is absent."""
+    logit_shift: ClassVar[float] = 0.0
+    """By how much the term lowers the logit."""
+    has_slope: ClassVar[bool] = False
+    """Whether the term has :meth:`value_and_slope`."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if not isinstance(cls.has_slope, property):
+            cls.has_slope = cls.value_and_slope is not Term.value_and_slope
+
+    def value(self, logits: Tensor) -> Tensor:
+        """Return the cost of each logit."""
+        raise NotImplementedError
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the cost and its derivative.
+
+        Both must be new tensors, with memory of their own: what follows changes them in place.
+        """
+        raise NotImplementedError
+
+    def __call__(self, logits: Tensor, *values: float, **settings: float) -> Tensor:
+        """Return the cost of each logit, with other settings for this call if any are given."""
+        settings |= dict(zip((field.name for field in fields(self)), values, strict=False))
+        return (replace(self, **settings) if settings else self).value(logits)
+
+    @property
+    def per_class(self) -> bool:
+        """Whether a setting has one value for each class, so that the term takes whole rows."""
+        values = [getattr(self, field.name) for field in fields(self)]
+        return any(each.per_class if isinstance(each, Term) else is_class_vector(each) for each in values)
 
 
-def bce_positive(logits: Tensor) -> Tensor:
+def is_class_vector(value: object) -> bool:
+    return isinstance(value, Tensor) and value.dim() > 0
+
+
+@dataclass(frozen=True)
+class BCEPositive(Term):
     r"""Positive term of the binary cross-entropy, :math:`-\log\sigma(v)`."""
-    return -logsigmoid(logits)
+
+    def value(self, logits: Tensor) -> Tensor:
+        return -logsigmoid(logits)
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        return _mirrored_bce(-logits)
 
 
-@value_and_slope_of(bce_positive)
-def _bce_positive(logits: Tensor) -> tuple[Tensor, Tensor]:
-    return _mirrored_bce(-logits)
-
-
-def bce_negative(logits: Tensor) -> Tensor:
+@dataclass(frozen=True)
+class BCENegative(Term):
     r"""Negative term of the binary cross-entropy, :math:`-\log(1 - \sigma(v))`."""
-    return -logsigmoid(-logits)
 
+    def value(self, logits: Tensor) -> Tensor:
+        return -logsigmoid(-logits)
 
-@value_and_slope_of(bce_negative)
-def _bce_negative(logits: Tensor) -> tuple[Tensor, Tensor]:
-    return exact_softplus(logits), logits.sigmoid()
-
-
-def _mirrored_bce(mirrored: Tensor) -> tuple[Tensor, Tensor]:
-    """:func:`bce_positive` of the logits ``-mirrored``, whose memory it takes for the slope."""
-    return exact_softplus(mirrored), mirrored.sigmoid_().neg_()
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        return exact_softplus(logits), logits.sigmoid()
 
 
 def exact_softplus(logits: Tensor) -> Tensor:
-    """``-logsigmoid(-logits)`` in one operation. Above the threshold, log(1 + e^v) is v in float64 too."""
+    """Return ``-logsigmoid(-logits)`` in one operation. Above the threshold, log(1 + e^v) is v in float64 too."""
     return softplus(logits, threshold=50)
 
 
-def smoothed_bce(logits: Tensor, label: float) -> Tensor:
+def _mirrored_bce(mirrored: Tensor) -> tuple[Tensor, Tensor]:
+    """Return value and slope of :class:`BCEPositive` at ``-mirrored``, whose memory becomes the slope's."""
+    return exact_softplus(mirrored), mirrored.sigmoid_().neg_()
+
+
+@dataclass(frozen=True)
+class SmoothedBCE(Term):
     r"""BCE towards a fixed soft label :math:`t`, :math:`-t\log\sigma(v) - (1 - t)\log(1 - \sigma(v))`.
 
     Args:
-        logits: Any shape.
         label: :math:`t`, in [0, 1].
     """
-    return -label * logsigmoid(logits) - (1 - label) * logsigmoid(-logits)
+
+    label: float
+
+    def value(self, logits: Tensor) -> Tensor:
+        return -self.label * logsigmoid(logits) - (1 - self.label) * logsigmoid(-logits)
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        # Both logarithms of one exponential: log(1 + e^v) = max(v, 0) + log(1 + e^-|v|).
+        hinge = (1 - self.label) * logits.clamp(min=0) - self.label * logits.clamp(max=0)
+        return hinge.add_(exact_softplus(-logits.abs())), logits.sigmoid() - self.label
 
 
-@value_and_slope_of(smoothed_bce)
-def _smoothed_bce(logits: Tensor, label: float) -> tuple[Tensor, Tensor]:
-    # Both logarithms of one exponential: log(1 + e^v) = max(v, 0) + log(1 + e^-|v|).
-    hinge = (1 - label) * logits.clamp(min=0) - label * logits.clamp(max=0)
-    return hinge.add_(exact_softplus(-logits.abs())), logits.sigmoid() - label
-
-
-def asymmetric_positive(logits: Tensor, gamma: float = 0.0, detach_weight: bool = False) -> Tensor:
-    r"""Positive term of Focal and ASL, :math:`-(1 - p)^{\gamma}\log p` with :math:`p = \sigma(v)`.
-
-    Args:
-        logits: Any shape.
-        gamma: Focusing power: how fast the weight of an easy positive falls.
-        detach_weight: Whether the focusing weight is a constant for the gradient. ASL's authors publish both variants.
-    """
-    return asymmetric_negative(-logits, gamma, 0.0, detach_weight)
-
-
-@value_and_slope_of(asymmetric_positive)
-def _asymmetric_positive(logits: Tensor, gamma: float = 0.0, detach_weight: bool = False) -> tuple[Tensor, Tensor]:
-    return _mirrored_focal(-logits, gamma, detach_weight)
-
-
-def asymmetric_negative(
-    logits: Tensor, gamma: float = 4.0, margin: float = 0.05, detach_weight: bool = False
-) -> Tensor:
+@dataclass(frozen=True)
+class AsymmetricNegative(Term):
     r"""Negative term of Focal and ASL, :math:`-p_m^{\gamma}\log(1 - p_m)` with :math:`p_m = \max(\sigma(v) - m, 0)`.
 
     Args:
-        logits: Any shape.
         gamma: Focusing power: how fast the weight of an easy negative falls.
         margin: Probability shift :math:`m`; a negative below it costs nothing. 0 gives the (asymmetric) focal loss.
         detach_weight: Whether the focusing weight is a constant for the gradient.
     """
-    if margin == 0:
-        # As an exponential, the weight has a finite gradient also where the probability underflows.
-        weight = (gamma * logsigmoid(logits)).exp()
-        return (weight.detach() if detach_weight else weight) * bce_negative(logits)
-    # The smallest normal number instead of 0 keeps the gradient of the power finite for every gamma; the clamp
-    # already cuts that gradient off, and the term itself underflows to 0.
-    shifted = (logits.sigmoid() - margin).clamp(min=torch.finfo(logits.dtype).tiny)
-    weight = shifted.pow(gamma)
-    return -(weight.detach() if detach_weight else weight) * torch.log1p(-shifted)
+
+    gamma: float = 4.0
+    margin: float = 0.05
+    detach_weight: bool = False
+
+    def value(self, logits: Tensor) -> Tensor:
+        if self.margin == 0:
+            # As an exponential, the weight has a finite gradient also where the probability underflows.
+            weight, cost = (self.gamma * logsigmoid(logits)).exp(), -logsigmoid(-logits)
+        else:
+            # The smallest normal number instead of 0 keeps the gradient of the power finite for every gamma; the clamp
+            # already cuts that gradient off, and the term itself underflows to 0.
+            shifted = (logits.sigmoid() - self.margin).clamp(min=torch.finfo(logits.dtype).tiny)
+            weight, cost = shifted.pow(self.gamma), -torch.log1p(-shifted)
+        return (weight.detach() if self.detach_weight else weight) * cost
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        if self.margin == 0:
+            return _focused(exact_softplus(logits), logits.sigmoid(), self.gamma, self.detach_weight)
+        # With the shifted probability s and c = -log(1 - s), the value is s^g c and its derivative
+        # p (1 - p) s^(g - 1) (s / (1 - s) + g c). Where that is not 0, 1 - s is 1 - p + m, whose digits do not cancel.
+        p, rest = logits.sigmoid(), torch.sigmoid(-logits)
+        shifted = (p - self.margin).clamp_(min=0)
+        p.mul_(rest)
+        rise = shifted / rest.add_(self.margin)
+        del rest  # one tensor less while the others are made
+        cost = (-shifted).log1p_().neg_()
+        if not self.detach_weight:
+            rise.add_(cost, alpha=self.gamma)
+        rise.mul_(p)
+        if self.gamma < 1:
+            # The power of 0 is infinite, but below the margin the cost does not rise.
+            rise = rise * (shifted > 0)
+            shifted = shifted.clamp(min=torch.finfo(logits.dtype).tiny)
+        weight = _power(shifted, self.gamma - 1)
+        return cost.mul_(weight).mul_(shifted), rise.mul_(weight)
 
 
-@value_and_slope_of(asymmetric_negative)
-def _asymmetric_negative(
-    logits: Tensor, gamma: float = 4.0, margin: float = 0.05, detach_weight: bool = False
-) -> tuple[Tensor, Tensor]:
-    if margin == 0:
-        return _focused(exact_softplus(logits), logits.sigmoid(), gamma, detach_weight)
-    # With the shifted probability s and c = -log(1 - s), the value is s^g c and its derivative
-    # p (1 - p) s^(g - 1) (s / (1 - s) + g c). Where that is not 0, 1 - s is 1 - p + m, whose digits do not cancel.
-    p, rest = logits.sigmoid(), torch.sigmoid(-logits)
-    shifted = (p - margin).clamp_(min=0)
-    p.mul_(rest)
-    rise = shifted / rest.add_(margin)
-    del rest  # one tensor less while the others are made
-    cost = (-shifted).log1p_().neg_()
-    if not detach_weight:
-        rise.add_(cost, alpha=gamma)
-    rise.mul_(p)
-    if gamma < 1:
-        # The power of 0 is infinite, but below the margin the cost does not rise.
-        rise = rise * (shifted > 0)
-        shifted = shifted.clamp(min=torch.finfo(logits.dtype).tiny)
-    weight = _power(shifted, gamma - 1)
-    return cost.mul_(weight).mul_(shifted), rise.mul_(weight)
+@dataclass(frozen=True)
+class AsymmetricPositive(Term):
+    r"""Positive term of Focal and ASL, :math:`-(1 - p)^{\gamma}\log p` with :math:`p = \sigma(v)`.
+
+    Args:
+        gamma: Focusing power: how fast the weight of an easy positive falls.
+        detach_weight: Whether the focusing weight is a constant for the gradient. ASL's authors publish both variants.
+    """
+
+    gamma: float = 0.0
+    detach_weight: bool = False
+
+    def value(self, logits: Tensor) -> Tensor:
+        return AsymmetricNegative(self.gamma, 0.0, self.detach_weight).value(-logits)
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        return _mirrored_focal(-logits, self.gamma, self.detach_weight)
+
+
+@dataclass(frozen=True)
+class FocalPositive(AsymmetricPositive):
+    """:class:`AsymmetricPositive` with the focusing power of the focal loss."""
+
+    gamma: float = 2.0
+
+
+@dataclass(frozen=True)
+class FocalNegative(AsymmetricNegative):
+    """:class:`AsymmetricNegative` with the focusing power of the focal loss, and without its probability shift."""
+
+    gamma: float = FocalPositive.gamma
+    margin: float = 0.0
+
+
+@dataclass(frozen=True)
+class FocalMarginPositive(Term):
+    r"""Focal margin, :math:`-(1 - p_m)^{\gamma}\log p_m` with :math:`p_m = \sigma(v - m)` (Zhang et al., Eq. 11).
+
+    Args:
+        margin: Shift :math:`m` of the logit. Between 0.5 and 1 it moves the weight from hard positives to semi-hard
+            ones; 0 gives the focal loss.
+        gamma: Focusing power.
+    """
+
+    margin: float = 1.0
+    gamma: float = FocalPositive.gamma
+
+    @property
+    def logit_shift(self) -> float:  # type: ignore[override]
+        return self.margin
+
+    def value(self, logits: Tensor) -> Tensor:
+        return AsymmetricPositive(self.gamma).value(logits - self.margin)
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        return _mirrored_focal(self.margin - logits, self.gamma)
 
 
 def _mirrored_focal(mirrored: Tensor, gamma: float, detach_weight: bool = False) -> tuple[Tensor, Tensor]:
-    """:func:`asymmetric_positive` of the logits ``-mirrored``, whose memory it takes for the slope."""
+    """Return value and slope of :class:`AsymmetricPositive` at ``-mirrored``, whose memory becomes the slope's."""
     value, slope = _focused(exact_softplus(mirrored), mirrored.sigmoid_(), gamma, detach_weight)
     return value, slope.neg_()
 
 
 def _focused(cost: Tensor, p: Tensor, gamma: float, detach_weight: bool) -> tuple[Tensor, Tensor]:
-    """With c = -log(1 - p), whose derivative is p: value p^g c, derivative p^g (g (1 - p) c + p). Both change."""
+    """Return p^g c and its derivative p^g (g (1 - p) c + p), for c = -log(1 - p). Both arguments are overwritten."""
     if gamma == 0:
         return cost, p
     weight = _power(p, gamma)
@@ -142,153 +242,295 @@ def _focused(cost: Tensor, p: Tensor, gamma: float, detach_weight: bool) -> tupl
 
 
 def _power(base: Tensor, exponent: float) -> Tensor:
-    """A power; torch multiplies for exponents from 0 to 3 and takes ten times as long for 4."""
+    """Raise to a power; torch multiplies for exponents from 0 to 3 and takes ten times as long for 4."""
     return base.square().square_() if exponent == 4 else base.pow(exponent)
 
 
-def focal_margin_positive(logits: Tensor, margin: float = 1.0, gamma: float = 2.0) -> Tensor:
-    r"""Focal margin, :math:`-(1 - p_m)^{\gamma}\log p_m` with :math:`p_m = \sigma(v - m)` (Zhang et al., Eq. 11).
-
-    Args:
-        logits: Any shape.
-        margin: Shift :math:`m` of the logit. Between 0.5 and 1 it moves the weight from hard positives to semi-hard
-            ones; 0 gives the focal loss.
-        gamma: Focusing power.
-    """
-    return asymmetric_positive(logits - margin, gamma)
-
-
-@value_and_slope_of(focal_margin_positive)
-def _focal_margin_positive(logits: Tensor, margin: float = 1.0, gamma: float = 2.0) -> tuple[Tensor, Tensor]:
-    return _mirrored_focal(margin - logits, gamma)
-
-
-def mse_negative(logits: Tensor) -> Tensor:
+@dataclass(frozen=True)
+class MSENegative(Term):
     r"""Negative term of the squared error, :math:`p^2` with :math:`p = \sigma(v)` (Zhang et al., Sec. III-C)."""
-    return logits.sigmoid().square()
+
+    def value(self, logits: Tensor) -> Tensor:
+        return logits.sigmoid().square()
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        p = logits.sigmoid()
+        square = p.square()
+        return square, torch.addcmul(square, square, p, value=-1).mul_(2)
 
 
-@value_and_slope_of(mse_negative)
-def _mse_negative(logits: Tensor) -> tuple[Tensor, Tensor]:
-    p = logits.sigmoid()
-    square = p.square()
-    return square, torch.addcmul(square, square, p, value=-1).mul_(2)
-
-
-def hill_negative(logits: Tensor, lamb: float = 1.5) -> Tensor:
+@dataclass(frozen=True)
+class HillNegative(Term):
     r"""Negative term of Hill, :math:`(\lambda - p)\,p^2` with :math:`p = \sigma(v)` (Zhang et al., Eq. 5).
 
     The factor :math:`\lambda - p` turns the gradient of the squared error down where a negative looks like a missed
     positive.
 
     Args:
-        logits: Any shape.
         lamb: :math:`\lambda`; 1.5 puts the summit of the gradient at :math:`p = 0.5`.
     """
-    p = logits.sigmoid()
-    return (lamb - p) * p.square()
+
+    lamb: float = 1.5
+
+    def value(self, logits: Tensor) -> Tensor:
+        p = logits.sigmoid()
+        return (self.lamb - p) * p.square()
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        p = logits.sigmoid()
+        square = p.square()
+        value = (self.lamb - p).mul_(square)
+        # d/dp = (2 lamb - 3 p) p, and dp/dv = p (1 - p).
+        return value, square.mul_(1 - p).mul_(p.mul_(-3).add_(2 * self.lamb))
 
 
-@value_and_slope_of(hill_negative)
-def _hill_negative(logits: Tensor, lamb: float = 1.5) -> tuple[Tensor, Tensor]:
-    p = logits.sigmoid()
-    square = p.square()
-    value = (lamb - p).mul_(square)
-    # d/dp = (2 lamb - 3 p) p, and dp/dv = p (1 - p).
-    return value, square.mul_(1 - p).mul_(p.mul_(-3).add_(2 * lamb))
-
-
-def spa_positive(logits: Tensor, scale: float = 1.0, slope: float = 1.0, shift: float = 0.0) -> Tensor:
+@dataclass(frozen=True)
+class SPAPositive(Term):
     r"""Positive term of SPA, :math:`-\frac{1}{\zeta^+}\log\sigma(k^+(v - b^+))` (Cheng and Vasconcelos, Eq. 16).
 
     Args:
-        logits: Any shape.
         scale: :math:`\zeta^+`; a larger one lowers the weight of the positives.
         slope: :math:`k^+`.
         shift: :math:`b^+`.
     """
-    return bce_positive(slope * (logits - shift)) / scale
+
+    scale: float = 1.0
+    slope: float = 1.0
+    shift: float = 0.0
+
+    def value(self, logits: Tensor) -> Tensor:
+        return -logsigmoid(self.slope * (logits - self.shift)) / self.scale
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        value, derivative = _mirrored_bce((self.shift - logits).mul_(self.slope))
+        return value.div_(self.scale), derivative.mul_(self.slope / self.scale)
 
 
-@value_and_slope_of(spa_positive)
-def _spa_positive(logits: Tensor, scale: float = 1.0, slope: float = 1.0, shift: float = 0.0) -> tuple[Tensor, Tensor]:
-    value, derivative = _mirrored_bce((shift - logits).mul_(slope))
-    return value.div_(scale), derivative.mul_(slope / scale)
-
-
-def spa_negative(logits: Tensor, scale: float = 5.0, slope: float = 3.0, shift: float = 1.0) -> Tensor:
+@dataclass(frozen=True)
+class SPANegative(Term):
     r"""Negative term of SPA, :math:`-\frac{1}{\zeta^-}\log\sigma(-k^-(v - b^-))` (Cheng and Vasconcelos, Eq. 16).
 
     Args:
-        logits: Any shape.
         scale: :math:`\zeta^-`; a larger one lowers the weight of the many negatives.
         slope: :math:`k^-`; how fast the cost of an easy negative falls.
         shift: :math:`b^-`; where the cost of a negative starts to grow.
     """
-    return bce_negative(slope * (logits - shift)) / scale
+
+    scale: float = 5.0
+    slope: float = 3.0
+    shift: float = 1.0
+
+    def value(self, logits: Tensor) -> Tensor:
+        return -logsigmoid(-self.slope * (logits - self.shift)) / self.scale
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        moved = (logits - self.shift).mul_(self.slope)
+        return exact_softplus(moved).div_(self.scale), moved.sigmoid_().mul_(self.slope / self.scale)
 
 
-@value_and_slope_of(spa_negative)
-def _spa_negative(logits: Tensor, scale: float = 5.0, slope: float = 3.0, shift: float = 1.0) -> tuple[Tensor, Tensor]:
-    moved = (logits - shift).mul_(slope)
-    return exact_softplus(moved).div_(scale), moved.sigmoid_().mul_(slope / scale)
-
-
-def entropy_negative(logits: Tensor, alpha: float = 0.2) -> Tensor:
+@dataclass(frozen=True)
+class EntropyNegative(Term):
     r"""Term of an unobserved label under entropy maximisation, :math:`\alpha(p\log p + (1 - p)\log(1 - p))`.
 
     Its gradient vanishes where the model is sure, and where it knows nothing. The term is negative (Zhou et al., 2022).
 
     Args:
-        logits: Any shape.
         alpha: Weight of the entropy.
     """
-    p = logits.sigmoid()
-    return alpha * (p * logsigmoid(logits) + (1 - p) * logsigmoid(-logits))
+
+    teaches_absence = False
+    alpha: float = 0.2
+
+    def value(self, logits: Tensor) -> Tensor:
+        p = logits.sigmoid()
+        return self.alpha * (p * logsigmoid(logits) + (1 - p) * logsigmoid(-logits))
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        # -H = v p - softplus(v), with the derivative v p (1 - p). By |v| there is no difference of large numbers.
+        size = logits.abs()
+        rest = torch.sigmoid(-size)
+        value = exact_softplus(-size).addcmul_(size, rest).mul_(-self.alpha)
+        return value, torch.addcmul(rest, rest, rest, value=-1).mul_(logits).mul_(self.alpha)
 
 
-@value_and_slope_of(entropy_negative)
-def _entropy_negative(logits: Tensor, alpha: float = 0.2) -> tuple[Tensor, Tensor]:
-    # -H = v p - softplus(v), of which the derivative is v p (1 - p). By |v| there is no difference of large numbers.
-    size = logits.abs()
-    rest = torch.sigmoid(-size)
-    value = exact_softplus(-size).addcmul_(size, rest).mul_(-alpha)
-    return value, torch.addcmul(rest, rest, rest, value=-1).mul_(logits).mul_(alpha)
-
-
-def scaled(logits: Tensor, term: Term, factor: float | Tensor) -> Tensor:
-    """A term times a constant; ``partial(scaled, term=bce_negative, factor=0.1)`` is a term again."""
-    return factor * term(logits)
-
-
-@value_and_slope_of(scaled)
-def _scaled(logits: Tensor, term: Term, factor: float | Tensor) -> tuple[Tensor, Tensor]:
-    value, slope = find_value_and_slope(term)(logits)
-    return value.mul_(factor), slope.mul_(factor)
-
-
-def nothing(logits: Tensor) -> Tensor:
+@dataclass(frozen=True)
+class Nothing(Term):
     """The term of labels that cost nothing."""
-    return torch.zeros_like(logits)
+
+    teaches_absence = False
+
+    def value(self, logits: Tensor) -> Tensor:
+        return torch.zeros_like(logits)
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.zeros_like(logits), torch.zeros_like(logits)
 
 
-@value_and_slope_of(nothing)
-def _nothing(logits: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.zeros_like(logits), torch.zeros_like(logits)
+@dataclass(frozen=True)
+class TermOfTerm(Term):
+    """A term that changes another one."""
+
+    term: Term
+
+    @property
+    def teaches_absence(self) -> bool:  # type: ignore[override]
+        return self.term.teaches_absence
+
+    @property
+    def logit_shift(self) -> float:  # type: ignore[override]
+        return self.term.logit_shift
+
+    @property
+    def has_slope(self) -> bool:  # type: ignore[override]
+        return self.term.has_slope
 
 
-def stretched(logits: Tensor, term: Term, slope: float) -> Tensor:
+@dataclass(frozen=True, eq=False)
+class Scaled(TermOfTerm):
+    """A term times a factor, or times a factor for each class."""
+
+    factor: float | Tensor
+
+    def value(self, logits: Tensor) -> Tensor:
+        return self.factor * self.term.value(logits)
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        value, slope = self.term.value_and_slope(logits)
+        return value.mul_(self.factor), slope.mul_(self.factor)
+
+
+@dataclass(frozen=True)
+class Stretched(TermOfTerm):
     r"""A term of steeper logits, :math:`\frac{1}{\lambda}\,\ell(\lambda v)`: its gradient is as high and falls sooner.
 
     Args:
-        logits: Any shape.
         term: :math:`\ell`.
         slope: :math:`\lambda`.
     """
-    return term(slope * logits) / slope
+
+    slope: float
+
+    def value(self, logits: Tensor) -> Tensor:
+        return self.term.value(self.slope * logits) / self.slope
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        value, derivative = self.term.value_and_slope(self.slope * logits)
+        return value.div_(self.slope), derivative
 
 
-@value_and_slope_of(stretched)
-def _stretched(logits: Tensor, term: Term, slope: float) -> tuple[Tensor, Tensor]:
-    value, derivative = find_value_and_slope(term)(slope * logits)
-    return value.div_(slope), derivative
+@dataclass(frozen=True)
+class FunctionTerm(Term):
+    """A plain function of the logits as a term. Autograd differentiates it unless its derivative is declared."""
+
+    function: Callable[[Tensor], Tensor]
+    declared: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
+
+    @property
+    def has_slope(self) -> bool:  # type: ignore[override]
+        return self.declared is not None
+
+    @property
+    def per_class(self) -> bool:
+        return any(map(is_class_vector, getattr(self.function, 'keywords', {}).values()))
+
+    def value(self, logits: Tensor) -> Tensor:
+        return self.function(logits)
+
+    def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        assert self.declared is not None
+        return self.declared(logits)
+
+
+bce_positive = BCEPositive()
+bce_negative = BCENegative()
+asymmetric_positive = AsymmetricPositive()
+asymmetric_negative = AsymmetricNegative()
+focal_positive = FocalPositive()
+focal_negative = FocalNegative()
+focal_margin_positive = FocalMarginPositive()
+mse_negative = MSENegative()
+hill_negative = HillNegative()
+spa_positive = SPAPositive()
+spa_negative = SPANegative()
+entropy_negative = EntropyNegative()
+nothing = Nothing()
+
+# The terms that configs give by name.
+POSITIVE_TERMS: dict[str, Term] = {
+    'bce': bce_positive,
+    'focal': focal_positive,
+    'asymmetric': asymmetric_positive,
+    'focal_margin': focal_margin_positive,
+    'spa': spa_positive,
+}
+NEGATIVE_TERMS: dict[str, Term] = {
+    'bce': bce_negative,
+    'focal': focal_negative,
+    'asymmetric': asymmetric_negative,
+    'mse': mse_negative,
+    'hill': hill_negative,
+    'spa': spa_negative,
+    'entropy': entropy_negative,
+}
+
+AnyTerm = Callable[[Tensor], Tensor]  # a Term is one
+NamedTerm = AnyTerm | str | dict
+
+
+def build_positive(term: NamedTerm) -> Term:
+    """Build a positive term from a function, a name of :data:`POSITIVE_TERMS` or ``dict(type=name, weight=...)``."""
+    return _build_term(term, POSITIVE_TERMS, 'positive')
+
+
+def build_negative(term: NamedTerm) -> Term:
+    """Build a negative term, as :func:`build_positive` does, from :data:`NEGATIVE_TERMS`."""
+    return _build_term(term, NEGATIVE_TERMS, 'negative')
+
+
+def _build_term(term: NamedTerm, known: dict[str, Term], argument: str) -> Term:
+    if isinstance(term, str):
+        term = dict(type=term)
+    if not isinstance(term, dict):
+        if not callable(term):
+            raise TypeError(f'{argument} must be a function, a name or a dict with a type, got {term!r}')
+        return as_term(term)
+    settings = dict(term)
+    name, weight = settings.pop('type', None), settings.pop('weight', None)
+    if name not in known:
+        raise ValueError(f'{argument} must be one of {", ".join(known)}, got {name!r}')
+    allowed = [field.name for field in fields(known[name])]
+    for setting in settings:
+        if setting not in allowed:
+            raise ValueError(f'{argument} term {name!r} takes {", ".join(["weight", *allowed])}, got {setting!r}')
+    for setting, value in (*settings.items(), *([('weight', weight)] if weight is not None else [])):
+        if not isinstance(value, Real):
+            raise TypeError(f'{setting} of the {argument} term {name!r} must be a number, got {value!r}')
+        if setting in ('weight', 'gamma', 'scale', 'slope') and value < 0:
+            raise ValueError(f'{setting} of the {argument} term {name!r} must be at least 0, got {value}')
+    built = replace(known[name], **settings)
+    return built if weight is None else Scaled(built, weight)
+
+
+def as_term(term: AnyTerm) -> Term:
+    """Return a term unchanged, and any other function of the logits as a :class:`FunctionTerm`.
+
+    A ``functools.partial`` of a term is the term with those settings.
+    """
+    if isinstance(term, Term):
+        return term
+    function, settings = (term.func, term.keywords) if isinstance(term, partial) else (term, {})
+    if isinstance(function, Term):
+        return replace(function, **settings)
+    declared = getattr(function, 'value_and_slope', None)
+    return FunctionTerm(term, declared and partial(declared, **settings))
+
+
+def value_and_slope_of(function: Callable) -> Callable[[Callable], Callable]:
+    """Declare the value and the derivative of a plain function; superseded by :class:`Term`."""
+    warnings.warn('value_and_slope_of is superseded by subclasses of Term', DeprecationWarning, stacklevel=2)
+
+    def declare(value_and_slope: Callable) -> Callable:
+        function.value_and_slope = value_and_slope  # type: ignore[attr-defined]
+        return value_and_slope
+
+    return declare

@@ -15,6 +15,15 @@ import math
 import torch
 from torch import Tensor
 
+from ..utils.arguments import check_choice
+
+# Defaults, of the weights and of the losses that use them.
+SMOOTHING = 0.1  # of the inverse frequency in weighted BCE
+CB_BETA = 0.9
+DB_ALPHA, DB_BETA, DB_MU, DB_KAPPA, DB_NEGATIVE_SCALE = 0.1, 10.0, 0.3, 0.05, 5.0
+BALANCE = 2.0  # the factor of the focal losses in DB's code
+LDAM_MAX_MARGIN = 0.5
+
 REWEIGHTING_MODES = ('inverse', 'inverse_sqrt')
 CLASS_BALANCED_MODES = ('by_class', 'average_n', 'average_w', 'min_n')
 
@@ -27,13 +36,13 @@ def reweighting(class_frequencies: Tensor, num_samples: float | Tensor, mode: st
         num_samples: Training images.
         mode: ``'inverse_sqrt'``, which the paper of DR calls RW, or ``'inverse'``.
     """
-    check_mode(mode, REWEIGHTING_MODES)
+    check_choice('mode', mode, REWEIGHTING_MODES)
     ratio = num_samples / class_frequencies.clamp(min=1)
     return _once(ratio.sqrt() if mode == 'inverse_sqrt' else ratio)
 
 
 def class_balanced_weights(
-    targets: Tensor, class_frequencies: Tensor, beta: float = 0.9, mode: str = 'by_class'
+    targets: Tensor, class_frequencies: Tensor, beta: float = CB_BETA, mode: str = 'by_class'
 ) -> Tensor:
     r"""Weights of CB, :math:`w(n) = \frac{1 - \beta}{1 - \beta^n}`.
 
@@ -52,7 +61,7 @@ def class_balanced_weights(
     Returns:
         (1, C) for ``'by_class'``, otherwise (N, 1).
     """
-    check_mode(mode, CLASS_BALANCED_MODES)
+    check_choice('mode', mode, CLASS_BALANCED_MODES)
     if not 0 <= beta < 1:
         raise ValueError(f'beta must be in [0, 1), got {beta}')
     counts = class_frequencies.clamp(min=1).unsqueeze(0)
@@ -77,7 +86,7 @@ def _class_balanced_weight(counts: Tensor, beta: float) -> Tensor:
 
 
 def rebalancing_weights(
-    targets: Tensor, class_frequencies: Tensor, alpha: float = 0.1, beta: float = 10.0, mu: float = 0.3
+    targets: Tensor, class_frequencies: Tensor, alpha: float = DB_ALPHA, beta: float = DB_BETA, mu: float = DB_MU
 ) -> Tensor:
     r"""Weights of DB, :math:`\alpha + \sigma(\beta(r - \mu))` (Wu et al., 2020), (N, C).
 
@@ -100,7 +109,10 @@ def rebalancing_weights(
 
 
 def frequency_bias(
-    class_frequencies: Tensor, num_samples: float | Tensor, kappa: float = 0.05, negative_scale: float = 5.0
+    class_frequencies: Tensor,
+    num_samples: float | Tensor,
+    kappa: float = DB_KAPPA,
+    negative_scale: float = DB_NEGATIVE_SCALE,
 ) -> Tensor:
     r"""Bias of the logits in DB, :math:`-\frac{\kappa}{\lambda}\log\big(\frac{N}{n_c} - 1\big)`, (C,).
 
@@ -116,7 +128,7 @@ def frequency_bias(
     return _once(-kappa / negative_scale * (negatives / positives).log())
 
 
-def ldam_margins(class_frequencies: Tensor, max_margin: float = 0.5) -> Tensor:
+def ldam_margins(class_frequencies: Tensor, max_margin: float = LDAM_MAX_MARGIN) -> Tensor:
     r"""Margins of LDAM, :math:`\Delta_c \propto n_c^{-1/4}` with ``max_margin`` the largest (Cao et al., 2019), (C,).
 
     Args:
@@ -128,7 +140,7 @@ def ldam_margins(class_frequencies: Tensor, max_margin: float = 0.5) -> Tensor:
 
 
 def frequency_balanced_weights(
-    class_frequencies: Tensor, num_samples: float | Tensor, smoothing: float = 0.1
+    class_frequencies: Tensor, num_samples: float | Tensor, smoothing: float = SMOOTHING
 ) -> tuple[Tensor, Tensor]:
     r"""Weights of positives and of negatives in BCE weighted by class frequencies, two of (C,).
 
@@ -163,9 +175,3 @@ def _materialize(vector: Tensor) -> Tensor:
 @_materialize.register_fake
 def _(vector: Tensor) -> Tensor:
     return torch.empty_like(vector)
-
-
-def check_mode(mode: str, allowed: tuple[str, ...]) -> None:
-    """Refuse a mode that is not one of those allowed."""
-    if mode not in allowed:
-        raise ValueError(f'mode must be one of {allowed}, got {mode!r}')

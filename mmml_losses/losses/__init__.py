@@ -2,8 +2,7 @@
 
 from .core.base import MultiLabelLoss
 from .corrections import LASDLoss, SPLCLoss
-from .entropy import EMAPLLoss, EMLoss
-from .estimation import EPRLoss, ExpectedPositiveRegularizer, ROLELoss
+from .estimation import EMAPLLoss, EMLoss, EPRLoss, ROLELoss
 from .large_loss import LargeLossCorrection, LargeLossRejection
 from .links import Link, PhiLink, PlattLink, SigmoidLink, SPALink, TemperatureLink, VectorLink
 from .pointwise import (
@@ -19,7 +18,7 @@ from .pointwise import (
     SPALoss,
     WANLoss,
 )
-from .regularizers import ConsistencyRegularizer, LabelPairRegularizer
+from .regularizers import ConsistencyRegularizer, ExpectedPositiveRegularizer, LabelPairRegularizer
 from .reweighted import CBFocalLoss, DBFocalLoss, DBLoss, LDAMLoss, ReweightedBCELoss, WeightedBCELoss
 from .setwise import CircleLoss, DRLoss, LSEPLoss, MultiSimilarityLoss, SoftmaxLoss, TwoWayLoss, ZLPRLoss
 from .sum import SumLoss

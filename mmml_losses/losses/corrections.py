@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from mmengine.dist import all_reduce, get_world_size
 from torch import Tensor
 
 from .. import functional as F
-from ..functional.pair import Term
 from ..registry import LOSSES
-from .core.base import MultiLabelLoss
+from .core.base import FunctionLoss
 from .core.context import resolve_epoch
 from .pointwise import PairLoss
-from .terms import margin_of
 
 
 @LOSSES.register_module()
 class SPLCLoss(PairLoss):
     """Self-paced loss correction over any pair of terms (Zhang et al., Eq. 10).
 
-    From the second epoch on, an unobserved label that the model believes in takes the positive term.
+    From the second epoch on, an unobserved label of high probability takes the positive term.
 
     Args:
         positive: As in :class:`PairLoss`; focal margin by default, as in the paper's best row.
@@ -36,43 +36,31 @@ class SPLCLoss(PairLoss):
 
     goes_by_epochs = True
     soft_targets = False
+    function = staticmethod(F.splc_loss)
+    inputs = ('spared_margin', 'logit_probabilities')
 
-    def __init__(
-        self,
-        positive: Term | str | dict = 'focal_margin',
-        negative: Term | str | dict = 'focal',
-        threshold: float = 0.6,
-        change_epoch: int = 1,
-        margin_for_pseudo: bool = False,
-        **kwargs,
-    ):
-        super().__init__(positive=positive, negative=negative, **kwargs)
-        self.threshold = check_threshold(threshold)
+    def __init__(self, *values, change_epoch: int = 1, margin_for_pseudo: bool = False, **kwargs):
+        super().__init__(*values, **kwargs)
         self.change_epoch = change_epoch
-        self.spared_margin = 0.0 if margin_for_pseudo else margin_of(self.positive)
+        self.spared_margin = 0.0 if margin_for_pseudo else self.settings['positive'].logit_shift
 
     def values(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
-        return F.splc_loss(
-            logits,
-            target,
-            self.positive,
-            self.negative,
-            self._threshold_of(epoch),
-            self.spared_margin,
-            self.link.logit_probabilities(logits),
-        )
+        settings = self.settings | dict(threshold=self._threshold_of(epoch), spared_margin=self.spared_margin)
+        log_odds = self.link.logit_probabilities(logits)
+        return self.function(logits, target, **settings, logit_probabilities=log_odds)
 
     def corrected_targets(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
-        """The targets as this epoch believes them."""
+        """Return the targets with the corrections of this epoch."""
         log_odds = self.link.logit_probabilities(logits)
         return target.masked_fill(F.believed_positives(log_odds, target, self._threshold_of(epoch)), 1)
 
     def _threshold_of(self, epoch: int | None) -> float:
-        return self.threshold if resolve_epoch(epoch, type(self).__name__) >= self.change_epoch else 1.0
+        corrects = resolve_epoch(epoch, type(self).__name__) >= self.change_epoch
+        return self.settings['threshold'] if corrects else 1.0
 
 
 @LOSSES.register_module()
-class LASDLoss(MultiLabelLoss):
+class LASDLoss(FunctionLoss):
     """Leveraged asymmetric loss with disambiguation, for single positive labels (paper of LASD, Eq. 6).
 
     Args:
@@ -92,9 +80,9 @@ class LASDLoss(MultiLabelLoss):
     The paper adds over the classes and takes the mean over the batch.
     """
 
-    leaves_out_unknown = True
     looks_across_samples = True
     soft_targets = False
+    function = staticmethod(F.lasd_loss)
 
     def __init__(
         self,
@@ -102,64 +90,56 @@ class LASDLoss(MultiLabelLoss):
         threshold: float = 0.9,
         expected_positives: float | None = None,
         negative_leverage: float | None = None,
-        gamma_positive: float = 0.0,
-        gamma_negative: float = 4.0,
+        *,
         momentum: float = 0.01,
         **kwargs,
     ):
-        super().__init__(**kwargs)
         if expected_positives is not None and negative_leverage is not None:
             raise ValueError(
                 'give expected_positives or negative_leverage, not both: the one follows from the other, '
                 f'got {expected_positives} and {negative_leverage}'
             )
-        if positive_leverage < 0:
-            raise ValueError(f'positive_leverage must be at least 0, got {positive_leverage}')
         if not 0 < momentum <= 1:
             raise ValueError(f'momentum must be in (0, 1], got {momentum}')
-        self.positive_leverage = positive_leverage
-        self.threshold = check_threshold(threshold)
+        super().__init__(**kwargs)
+        self.settings |= dict(positive_leverage=positive_leverage, threshold=threshold)
+        super().check_settings(negative_leverage=1.0 if negative_leverage is None else negative_leverage)
         self.expected_positives = expected_positives
         self.negative_leverage = negative_leverage
-        self.gamma_positive = gamma_positive
-        self.gamma_negative = gamma_negative
         self.momentum = momentum
         if expected_positives is None and negative_leverage is None:
             # 0 until the first batch; in the checkpoint, so that a resumed training goes on from it.
             self.register_buffer('estimated_positives', torch.zeros(()))
 
+    def check_settings(self, **inputs: Any) -> None:
+        """Check nothing yet: the constructor adds settings and checks them all."""
+
     def forward(self, cls_score: Tensor, target: Tensor, *args, **kwargs) -> Tensor:
-        """As :meth:`MultiLabelLoss.forward`."""
+        """Compute the loss, as :meth:`MultiLabelLoss.forward` does."""
         # Heads of detectors call the loss only where there is something to classify: to wait there for the others may
         # be to wait for ever.
         kwargs['shared'] = not (isinstance(target, Tensor) and target.dim() == 1)
         return super().forward(cls_score, target, *args, **kwargs)
 
     def values(self, logits: Tensor, target: Tensor, shared: bool = True, **kwargs) -> Tensor:
-        return F.lasd_loss(
-            logits,
-            target,
-            self.positive_leverage,
-            self._negative_leverage(logits, target, shared),
-            self.threshold,
-            self.gamma_positive,
-            self.gamma_negative,
+        return self.function(
+            logits, target, negative_leverage=self._negative_leverage(logits, target, shared), **self.settings
         )
 
     def corrected_targets(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        """The targets with the pseudo-positives."""
-        return target.masked_fill(F.believed_positives(logits, target, self.threshold), 1)
+        """Return the targets with the pseudo-positives."""
+        return target.masked_fill(F.believed_positives(logits, target, self.settings['threshold']), 1)
 
     def _negative_leverage(self, logits: Tensor, target: Tensor, shared: bool) -> float | Tensor:
         if self.negative_leverage is not None:
             return self.negative_leverage
+        positive_leverage, classes = self.settings['positive_leverage'], logits.size(1)
         if self.expected_positives is not None:
-            return F.balanced_leverage(self.positive_leverage, self.expected_positives, logits.size(1))
+            return F.balanced_leverage(positive_leverage, self.expected_positives, classes)
         self._update_estimate(logits, target, shared)
         # An image has at least the positive that was observed, and not every class.
-        expected = self.estimated_positives.clamp(min=1.0, max=max(logits.size(1) - 1.0, 1.0))
-        rest = (logits.size(1) - expected).clamp(min=1.0)
-        return ((1 + self.positive_leverage * (expected - 1)) / rest).to(logits.dtype)
+        expected = self.estimated_positives.clamp(min=1.0, max=max(classes - 1.0, 1.0))
+        return ((1 + positive_leverage * (expected - 1)) / (classes - expected).clamp(min=1.0)).to(logits.dtype)
 
     @torch.no_grad()
     def _update_estimate(self, logits: Tensor, target: Tensor, shared: bool) -> None:
@@ -173,10 +153,3 @@ class LASDLoss(MultiLabelLoss):
         before = self.estimated_positives
         estimate = torch.where(before > 0, before.lerp(mean, self.momentum), mean)
         before.copy_(torch.where(totals[1] > 0, estimate, before))
-
-
-def check_threshold(threshold: float) -> float:
-    """A probability above which something is believed; 1 believes nothing."""
-    if not 0 < threshold <= 1:
-        raise ValueError(f'threshold must be in (0, 1], got {threshold}')
-    return threshold

@@ -1,66 +1,164 @@
-"""How many labels are positive, and which: expected positives (EPR) and estimated labels (ROLE)."""
+"""Losses that treat unobserved labels as unknown: entropy (EM), pseudo-negatives (APL), estimates (EPR, ROLE)."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .. import functional as F
-from ..functional.estimation import role_values
+from ..functional.estimation import epr_values, lowest_per_class, pseudo_negative_counts, role_values
 from ..registry import LOSSES
-from .core.base import MultiLabelLoss
-from .core.context import require_sample_idx
+from .core.base import NEVER_ABSENT, FunctionLoss, MultiLabelLoss
+from .core.context import require_sample_idx, resolve_epoch, resolve_max_epochs
 from .core.inputs import count_known
-from .core.memory import fingerprint_rows
+from .core.memory import SampleMemory, fingerprint_rows
 from .core.reduction import Values
 from .links import SigmoidLink
-from .pointwise import PairLoss
+from .regularizers import ExpectedPositiveRegularizer
 
-# The estimates start between the probabilities 0.4 and 0.6, and those of observed positives at 0.995.
+_LARGEST_LOG_ODDS = 1e4  # half precision can hold it, and minus infinity stays free for "none"
+
+# The estimates of ROLE start between the probabilities 0.4 and 0.6, and those of observed positives at 0.995.
 _LARGEST_START = math.log(0.6 / 0.4)
 _OBSERVED_START = math.log(0.995 / 0.005)
 
 
 @LOSSES.register_module()
-class ExpectedPositiveRegularizer(MultiLabelLoss):
-    """Holds the predicted number of positives at the expected one (Cole et al., 2021).
+class EMLoss(FunctionLoss):
+    """Entropy maximisation, EM (Zhou et al., 2022): positives pay BCE, unobserved labels minus their entropy.
 
-    The penalty is one number for the batch (see
-    :func:`mmml_losses.functional.expected_positive_regularizer`), and every sample has it as its
-    value: ``'mean'`` is the penalty itself, ``'sum'`` the penalty times the number of samples, and ``avg_factor``
-    divides that sum. Unknown labels, and labels of weight 0, are left out of the count of positives; other weights must
-    be the same for all labels of a sample.
-
-    It reads the logits through a link, as :class:`LabelPairRegularizer` does.
+    The loss may be negative.
 
     Args:
-        expected_positives: The expected number of positive labels of a sample.
+        alpha: Weight of the entropy.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
-    pointwise = False
+    function = staticmethod(F.em_loss)
 
-    def __init__(self, expected_positives: float, **kwargs):
-        if expected_positives < 0:
-            raise ValueError(f'expected_positives must be at least 0, got {expected_positives}')
-        super().__init__(**kwargs)
-        self.expected_positives = expected_positives
-
-    def parts_of(self, logits: Tensor, target: Tensor, weight: Tensor | None, **kwargs) -> list[Values]:
-        # As (N, C), so that samples of weight 0 leave the count of positives, too.
-        return super().parts_of(logits, target, None if weight is None else weight.expand_as(target), **kwargs)
-
-    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        penalty = F.expected_positive_regularizer(self.link(logits), self.expected_positives, target)
-        return penalty * (target >= 0).any(dim=1)
+    def own_reason_against_anchors(self) -> str | None:
+        return NEVER_ABSENT
 
 
 @LOSSES.register_module()
-class EPRLoss(PairLoss):
-    """Expected positive regularisation, EPR (Cole et al., 2021): observed positives pay BCE, unobserved labels nothing,
-    and :class:`ExpectedPositiveRegularizer` holds their number.
+class EMAPLLoss(FunctionLoss):
+    """Entropy maximisation with asymmetric pseudo-labelling, EM + APL (Zhou et al., 2022).
+
+    It starts as :class:`EMLoss`. After the warm-up, at the start of each epoch, the unobserved labels that had the
+    lowest probabilities of their class in the epoch before become pseudo-negatives. Each keeps that probability as its
+    soft label for good; in the last epoch they are ``negative_share`` of the unobserved labels of every class.
+
+    The loss needs ``sample_idx``. It takes four bytes of memory for each label of the training set, two for the
+    log-odds of the epoch and two for those of the pseudo-negatives, and saves both in the checkpoint. Of a sample that
+    comes several times in an epoch the largest probabilities count. In evaluation mode it reads its memory and does
+    not write.
+
+    Args:
+        alpha: Weight of the entropy.
+        beta: Weight of the pseudo-negatives.
+        negative_share: How many of the unobserved labels of a class end as pseudo-negatives.
+        warmup_epochs: Epochs without pseudo-negatives.
+        max_epochs: Length of the training; by default that of the running Runner.
+        **kwargs: The arguments of :class:`MultiLabelLoss`.
+    """
+
+    goes_by_epochs = True
+    remembers_samples = True
+    function = staticmethod(F.em_apl_loss)
+
+    def __init__(
+        self,
+        *values,
+        negative_share: float = 0.9,
+        warmup_epochs: int = 5,
+        max_epochs: int | None = None,
+        **kwargs,
+    ):
+        if not 0 <= negative_share <= 1:
+            raise ValueError(f'negative_share must be in [0, 1], got {negative_share}')
+        if warmup_epochs < 0:
+            raise ValueError(f'warmup_epochs must be at least 0, got {warmup_epochs}')
+        super().__init__(*values, **kwargs)
+        self.negative_share = negative_share
+        self.warmup_epochs = warmup_epochs
+        self.max_epochs = max_epochs
+        # Log-odds instead of probabilities: in half precision they still rank the labels that are surely negative.
+        self.predictions = SampleMemory(type(self).__name__, torch.float16, -math.inf)
+        self.pseudo_negatives = SampleMemory(type(self).__name__, torch.float16, -math.inf)
+
+    def check_settings(self, **inputs: Any) -> None:
+        super().check_settings(pseudo_negatives=torch.zeros(1, 2))
+
+    def synchronize(self) -> None:
+        self.predictions.synchronize()
+        self.pseudo_negatives.synchronize()
+
+    def corrected_targets(
+        self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs
+    ) -> Tensor:
+        """Return the corrected targets: soft at pseudo-negatives, and unknown at other unobserved labels.
+
+        Args:
+            logits: (N, C); not used.
+            target: (N, C).
+            epoch: Not used.
+            sample_idx: (N,).
+            **kwargs: Ignored.
+        """
+        sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
+        self.pseudo_negatives.visit(sample_idx, target, remember=False)
+        return torch.where(target == 0, self._soft_labels(sample_idx, target), target)
+
+    def values(
+        self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs
+    ) -> Tensor:
+        sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
+        if self.training:
+            self._train(logits.detach(), target, resolve_epoch(epoch, type(self).__name__), sample_idx)
+        else:
+            self.pseudo_negatives.visit(sample_idx, target, remember=False)
+        return self.function(logits, target, self._soft_labels(sample_idx, target), **self.settings)
+
+    def _train(self, logits: Tensor, target: Tensor, epoch: int, sample_idx: Tensor) -> None:
+        max_epochs = resolve_max_epochs(self.max_epochs, type(self).__name__)
+        if self.warmup_epochs >= max_epochs:
+            raise ValueError(
+                f'warmup_epochs must be below the {max_epochs} epochs of the training, got {self.warmup_epochs}'
+            )
+        if self.pseudo_negatives.visit(sample_idx, target, epoch):
+            self._add_pseudo_negatives(epoch, max_epochs)
+        if epoch + 1 >= self.warmup_epochs:
+            log_odds = logits.clamp(-_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
+            self.predictions.write(sample_idx, log_odds.masked_fill(target != 0, -math.inf))
+
+    def _soft_labels(self, sample_idx: Tensor, target: Tensor) -> Tensor:
+        """Return the probabilities (N, C) of pseudo-negatives, and -1 elsewhere."""
+        log_odds = self.pseudo_negatives.read(sample_idx, target.size(1)).to(target)
+        return log_odds.sigmoid().masked_fill(log_odds.isneginf(), -1)
+
+    def _add_pseudo_negatives(self, epoch: int, max_epochs: int) -> None:
+        predictions = self.predictions.rows()
+        if epoch >= self.warmup_epochs and len(predictions):
+            present = ~self.pseudo_negatives.rows()[: len(predictions)].isneginf()
+            candidates = ~predictions.isneginf() & ~present
+            already = present.sum(dim=0)
+            unobserved = already + candidates.sum(dim=0)
+            wanted = pseudo_negative_counts(unobserved, self.negative_share, epoch, self.warmup_epochs, max_epochs)
+            found = lowest_per_class(predictions, candidates, (wanted - already).clamp(min=0))
+            everything = torch.arange(len(predictions), device=predictions.device)
+            self.pseudo_negatives.write(everything, predictions.masked_fill(~found, -math.inf))
+        self.predictions.clear()
+
+
+@LOSSES.register_module()
+class EPRLoss(FunctionLoss):
+    """Expected positive regularisation, EPR (Cole et al., 2021).
+
+    Observed positives cost BCE. Unobserved labels cost nothing; :class:`ExpectedPositiveRegularizer` keeps their number
+    near the expected one.
 
     With ``'mean'`` it is the authors' code: the mean over all known labels plus the regulariser. With
     ``avg_factor`` the number of samples it is the paper's formula: the sum over the labels of a sample, averaged over
@@ -72,14 +170,19 @@ class EPRLoss(PairLoss):
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
+    function = staticmethod(epr_values)
+
     def __init__(self, expected_positives: float, regularizer_weight: float = 1.0, **kwargs):
-        super().__init__(positive='bce', negative=F.nothing, **kwargs)
+        super().__init__(**kwargs)
         self.regularizer = ExpectedPositiveRegularizer(expected_positives, link=SigmoidLink())
         self.regularizer_weight = regularizer_weight
 
     def parts_of(self, logits: Tensor, target: Tensor, weight: Tensor | None, **kwargs) -> list[Values]:
         (penalty,) = self.regularizer.parts_of(logits, target, weight)
         return [*super().parts_of(logits, target, weight, **kwargs), _scaled(penalty, self.regularizer_weight)]
+
+    def own_reason_against_anchors(self) -> str | None:
+        return NEVER_ABSENT
 
 
 @LOSSES.register_module()
@@ -164,7 +267,7 @@ class ROLELoss(MultiLabelLoss):
     def corrected_targets(
         self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs
     ) -> Tensor:
-        """The estimated probabilities of the labels of samples, (N, C); unknown labels stay unknown.
+        """Return the estimated probabilities of the labels of samples, (N, C). Unknown labels stay unknown.
 
         Args:
             logits: (N, C); not used.

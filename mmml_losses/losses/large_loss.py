@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from .. import functional as F
-from ..functional.pair import Term
 from ..registry import LOSSES
 from .core.context import require_sample_idx, resolve_epoch
 from .core.memory import SampleMemory
 from .pointwise import PairLoss
+
+RELATIVE_INCREASE = 0.002
 
 
 @LOSSES.register_module()
@@ -25,28 +28,28 @@ class LargeLossRejection(PairLoss):
             batch: 0.002 for 0.2 per cent.
         clean_rate: Fixes the share of labels that is kept instead, whatever the epoch.
         positive: The term of positive labels, as in :class:`PairLoss`.
-        negative: The term of unobserved labels, by which they also compete.
+        negative: The term of unobserved labels. The largest losses are those of this term.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
     goes_by_epochs = True
     looks_across_samples = True
 
+    function = staticmethod(F.large_loss_rejection)
+
     def __init__(
-        self,
-        relative_increase: float = 0.002,
-        clean_rate: float | None = None,
-        positive: Term | str | dict = 'bce',
-        negative: Term | str | dict = 'bce',
-        **kwargs,
+        self, relative_increase: float = RELATIVE_INCREASE, clean_rate: float | None = None, *values, **kwargs
     ):
         _check_rates(relative_increase, clean_rate)
-        super().__init__(positive=positive, negative=negative, **kwargs)
+        super().__init__(*values, **kwargs)
         self.relative_increase = relative_increase
         self.clean_rate = clean_rate
 
+    def check_settings(self, **inputs: Any) -> None:
+        super().check_settings(clean_rate=1.0)
+
     def rejected(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
-        """Which labels of a batch are left out, a boolean (N, C).
+        """Return the mask (N, C) of the labels of a batch that are left out.
 
         Args:
             logits: (N, C).
@@ -54,10 +57,10 @@ class LargeLossRejection(PairLoss):
             epoch: Counted from 0; by default that of the running Runner.
             **kwargs: Ignored.
         """
-        return F.large_losses(logits, target, 1 - _clean_rate_of(self, epoch), self.negative)
+        return F.large_losses(logits, target, 1 - _clean_rate_of(self, epoch), self.settings['negative'])
 
     def values(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
-        return F.large_loss_rejection(logits, target, _clean_rate_of(self, epoch), self.positive, self.negative)
+        return self.function(logits, target, _clean_rate_of(self, epoch), **self.settings)
 
 
 @LOSSES.register_module()
@@ -76,27 +79,31 @@ class LargeLossCorrection(PairLoss):
         clean_rate: Fixes the share of labels that is kept instead, whatever the epoch. A permanent correction only
             looks at whether it is below 1.
         positive: The term of positive and of corrected labels, as in :class:`PairLoss`.
-        negative: The term of unobserved labels, by which they also compete.
+        negative: The term of unobserved labels. The largest losses are those of this term.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
     goes_by_epochs = True
     looks_across_samples = True
 
+    function = staticmethod(F.large_loss_correction)
+
     def __init__(
         self,
-        relative_increase: float = 0.002,
+        relative_increase: float = RELATIVE_INCREASE,
         permanent: bool = False,
         clean_rate: float | None = None,
-        positive: Term | str | dict = 'bce',
-        negative: Term | str | dict = 'bce',
+        *values,
         **kwargs,
     ):
         _check_rates(relative_increase, clean_rate)
-        super().__init__(positive=positive, negative=negative, **kwargs)
+        super().__init__(*values, **kwargs)
         self.relative_increase = relative_increase
         self.clean_rate = clean_rate
         self.memory = SampleMemory(type(self).__name__, torch.uint8) if permanent else None
+
+    def check_settings(self, **inputs: Any) -> None:
+        super().check_settings(clean_rate=1.0)
 
     @property
     def remembers_samples(self) -> bool:
@@ -115,9 +122,9 @@ class LargeLossCorrection(PairLoss):
         sample_idx: Tensor | None = None,
         **kwargs,
     ) -> Tensor:
-        """The targets as the loss believes them: 1 where an unobserved label is corrected.
+        """Return the corrected targets: 1 where an unobserved label is corrected.
 
-        A permanent correction tells what it remembers, and does not compare losses.
+        A permanent correction returns what it remembers, and does not compare losses.
 
         Args:
             logits: (N, C).
@@ -130,13 +137,15 @@ class LargeLossCorrection(PairLoss):
             sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
             self.memory.visit(sample_idx, target, remember=False)
             return target.masked_fill(self._remembered(sample_idx, target) & (target == 0), 1)
-        return target.masked_fill(F.large_losses(logits, target, 1 - _clean_rate_of(self, epoch), self.negative), 1)
+        return target.masked_fill(
+            F.large_losses(logits, target, 1 - _clean_rate_of(self, epoch), self.settings['negative']), 1
+        )
 
     def values(
         self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs
     ) -> Tensor:
         if self.memory is None:
-            return F.large_loss_correction(logits, target, _clean_rate_of(self, epoch), self.positive, self.negative)
+            return self.function(logits, target, _clean_rate_of(self, epoch), **self.settings)
         sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
         if self.clean_rate is None:
             epoch = resolve_epoch(epoch, type(self).__name__)
@@ -146,8 +155,7 @@ class LargeLossCorrection(PairLoss):
             target,
             self.relative_increase if _clean_rate_of(self, epoch) < 1 else 0.0,
             self._remembered(sample_idx, target),
-            self.positive,
-            self.negative,
+            **self.settings,
         )
         if self.training:
             self.memory.write(sample_idx, corrected)

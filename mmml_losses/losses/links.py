@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import inspect
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -47,59 +49,57 @@ class SigmoidLink(Link):
         return log_odds
 
 
+class FunctionLink(Link):
+    """A link that is a function of the logit and of constants. A subclass names the function and its inverse.
+
+    Args:
+        **constants: The constants that differ from the function's defaults.
+    """
+
+    log_odds_of: ClassVar[Callable[..., Tensor]]
+    logits_of: ClassVar[Callable[..., Tensor]]
+
+    def __init__(self, **constants: float):
+        super().__init__()
+        self.constants = constants
+        self.log_odds_of(torch.zeros(1), **constants)  # raises the errors for bad constants
+
+    def logit_probabilities(self, logits: Tensor) -> Tensor:
+        return self.log_odds_of(logits, **self.constants)
+
+    def inverse_logit_probabilities(self, log_odds: Tensor) -> Tensor:
+        return self.logits_of(log_odds, **self.constants)
+
+    def extra_repr(self) -> str:
+        parameters = inspect.signature(self.log_odds_of).parameters.values()
+        defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+        return ', '.join(f'{name}={value}' for name, value in (defaults | self.constants).items())
+
+
 @MODELS.register_module()
-class SPALink(Link):
+class SPALink(FunctionLink):
     """The link of SPA (see :func:`mmml_losses.functional.spa_link`).
 
     Args:
-        **parameters: Scales, slopes and shifts, as in :class:`SPALoss`.
+        **constants: Scales, slopes and shifts, as in :class:`SPALoss`.
     """
 
-    def __init__(self, **parameters: float):
-        super().__init__()
-        self.constants = parameters
-
-    def logit_probabilities(self, logits: Tensor) -> Tensor:
-        return F.spa_logit_probabilities(logits, **self.constants)
-
-    def inverse_logit_probabilities(self, log_odds: Tensor) -> Tensor:
-        return F.spa_inverse_logit_probabilities(log_odds, **self.constants)
+    log_odds_of = staticmethod(F.spa_logit_probabilities)
+    logits_of = staticmethod(F.spa_inverse_logit_probabilities)
 
 
 @MODELS.register_module()
-class PhiLink(Link):
+class PhiLink(FunctionLink):
     """The link of Focal and ASL (see :func:`mmml_losses.functional.phi_link`), with an inverse where the margin is 0.
 
     Args:
-        gamma_positive: Focusing power of the positives.
-        gamma_negative: Focusing power of the negatives.
-        margin: Probability shift of the negatives. With one, small logits all read as 0.
-        alpha: Weight of the positives beside 1 - alpha of the negatives, as Focal has it in detectors.
+        **constants: The powers ``gamma_positive`` and ``gamma_negative``, the probability shift ``margin`` of the
+            negatives, with which small logits all have the probability 0, and the weight ``alpha`` of the positives
+            beside 1 - alpha of the negatives, as Focal has it in detectors.
     """
 
-    def __init__(
-        self,
-        gamma_positive: float = 0.0,
-        gamma_negative: float = 4.0,
-        margin: float = 0.05,
-        alpha: float = 0.5,
-    ):
-        super().__init__()
-        if min(gamma_positive, gamma_negative) < 0:
-            raise ValueError(
-                f'gamma_positive and gamma_negative must be at least 0, got {gamma_positive} and {gamma_negative}'
-            )
-        if not 0 <= margin < 1:
-            raise ValueError(f'margin must be in [0, 1), got {margin}')
-        if not 0 < alpha < 1:
-            raise ValueError(f'alpha must be in (0, 1), got {alpha}')
-        self.constants = dict(gamma_positive=gamma_positive, gamma_negative=gamma_negative, margin=margin, alpha=alpha)
-
-    def logit_probabilities(self, logits: Tensor) -> Tensor:
-        return F.phi_logit_probabilities(logits, **self.constants)
-
-    def inverse_logit_probabilities(self, log_odds: Tensor) -> Tensor:
-        return F.phi_inverse_logit_probabilities(log_odds, **self.constants)
+    log_odds_of = staticmethod(F.phi_logit_probabilities)
+    logits_of = staticmethod(F.phi_inverse_logit_probabilities)
 
 
 class Fit(NamedTuple):

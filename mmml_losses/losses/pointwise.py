@@ -1,19 +1,17 @@
-"""Losses that are a pair of partial losses, one for positive and one for negative labels."""
+"""Losses that are a pair of terms, one for positive and one for negative labels."""
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import Any
 
 from .. import functional as F
-from ..functional.pair import Term
 from ..registry import LOSSES
-from .core.base import MultiLabelLoss
-from .links import Link, PhiLink
-from .terms import build_negative, build_positive, describe_term, own_link_of, teaches_absence
+from .core.base import FunctionLoss
+from .links import Link, PhiLink, SPALink
 
 
 @LOSSES.register_module()
-class PairLoss(MultiLabelLoss):
+class PairLoss(FunctionLoss):
     """Any positive term with any negative term, as in the ablations of Hill (Zhang et al., Table VI).
 
     Args:
@@ -28,51 +26,39 @@ class PairLoss(MultiLabelLoss):
         >>> PairLoss(positive=dict(type='focal_margin', margin=0.5), negative='hill')
     """
 
-    leaves_out_unknown = True
+    function = staticmethod(F.pair_loss)
 
-    def __init__(self, positive: Term | str | dict = 'bce', negative: Term | str | dict = 'bce', **kwargs):
-        positive, negative = build_positive(positive), build_negative(negative)
-        super().__init__(own_link=own_link_of(positive, negative), **kwargs)
-        self.positive = positive
-        self.negative = negative
-
-    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        return F.pair_loss(logits, target, self.positive, self.negative)
-
-    def own_reason_against_anchors(self) -> str | None:
-        if not teaches_absence(self.negative):
-            return 'its negative term never says that a class is absent, which is all that most anchors can teach'
-        return None
-
-    def extra_repr(self) -> str:
-        return f'positive={describe_term(self.positive)}, negative={describe_term(self.negative)}'
+    def own_link_of(self, settings: dict[str, Any]) -> Link | None:
+        positive, negative = settings['positive'], settings['negative']
+        if not (isinstance(positive, F.SPAPositive) and isinstance(negative, F.SPANegative)):
+            return None
+        sides = dict(positive=vars(positive), negative=vars(negative))
+        return SPALink(**{f'{side}_{name}': value for side, fields in sides.items() for name, value in fields.items()})
 
 
 @LOSSES.register_module()
-class BCELoss(PairLoss):
+class BCELoss(FunctionLoss):
     """Binary cross-entropy. With unobserved labels given as 0 it is the assume-negative loss (AN)."""
 
-    def __init__(self, **kwargs):
-        super().__init__(positive='bce', negative='bce', **kwargs)
+    function = staticmethod(F.bce_loss)
 
 
 @LOSSES.register_module()
-class LabelSmoothingBCELoss(PairLoss):
+class LabelSmoothingBCELoss(FunctionLoss):
     """BCE towards softened labels: BCE-LS, or AN-LS where unobserved labels are given as 0 (Cole et al., 2021).
 
     Args:
         epsilon: How much of a label is given away.
         reading: ``'code'`` moves positives to 1 - epsilon and negatives to epsilon, as the authors' code does;
-            ``'paper'`` to 1 - epsilon / 2 and epsilon / 2, as their text says.
+            ``'paper'`` to 1 - epsilon / 2 and epsilon / 2, as in their text.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
-    def __init__(self, epsilon: float = 0.1, reading: str = 'code', **kwargs):
-        super().__init__(*F.label_smoothing_terms(epsilon, reading), **kwargs)
+    function = staticmethod(F.label_smoothing_bce_loss)
 
 
 @LOSSES.register_module()
-class WANLoss(MultiLabelLoss):
+class WANLoss(FunctionLoss):
     """Weak assume-negative loss (Cole et al., 2021): BCE with the negatives weighted down.
 
     Args:
@@ -81,20 +67,11 @@ class WANLoss(MultiLabelLoss):
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
-    leaves_out_unknown = True
-
-    def __init__(self, negative_weight: float | None = None, **kwargs):
-        super().__init__(**kwargs)
-        if negative_weight is not None and negative_weight < 0:
-            raise ValueError(f'negative_weight must be at least 0, got {negative_weight}')
-        self.negative_weight = negative_weight
-
-    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        return F.wan_loss(logits, target, self.negative_weight)
+    function = staticmethod(F.wan_loss)
 
 
 @LOSSES.register_module()
-class FocalLoss(PairLoss):
+class FocalLoss(FunctionLoss):
     """Focal loss, symmetric or asymmetric; FAN where unobserved labels are given as 0.
 
     Args:
@@ -102,33 +79,38 @@ class FocalLoss(PairLoss):
         alpha: Weight of the positives, 1 - alpha that of the negatives, as detectors use it; None for neither.
         gamma_positive: Focusing power of the positives where it differs from ``gamma``.
         gamma_negative: Focusing power of the negatives where it differs from ``gamma``.
-        link: As in :class:`MultiLabelLoss`; ``'phi'`` reads probabilities through the map that undoes the bias of the
-            focusing and of ``alpha`` (Cheng and Vasconcelos, Eq. 14). The sigmoid by default.
+        link: As in :class:`MultiLabelLoss`. ``'phi'`` maps logits to probabilities by the function that undoes the bias
+            of the focusing and of ``alpha`` (Cheng and Vasconcelos, Eq. 14). The sigmoid by default.
         **kwargs: The other arguments of :class:`MultiLabelLoss`.
 
-    The focusing weights belong to the gradient, as in the original paper. MMDetection's loss of this name is the same
+    The focusing weights are part of the gradient, as in the original paper. MMDetection's loss of this name is the same
     with ``alpha=0.25``.
     """
 
+    function = staticmethod(F.focal_loss)
+
     def __init__(
         self,
-        gamma: float = 2.0,
+        gamma: float = F.FocalPositive.gamma,
         alpha: float | None = None,
         gamma_positive: float | None = None,
         gamma_negative: float | None = None,
         link: Link | dict | str | None = None,
         **kwargs,
     ):
-        gamma_positive = gamma if gamma_positive is None else gamma_positive
-        gamma_negative = gamma if gamma_negative is None else gamma_negative
-        terms = F.focal_terms(gamma_positive, gamma_negative, alpha)
+        super().__init__(
+            gamma if gamma_positive is None else gamma_positive,
+            gamma if gamma_negative is None else gamma_negative,
+            alpha,
+            link=None if link == 'phi' else link,
+            **kwargs,
+        )
         if link == 'phi':
-            link = PhiLink(gamma_positive, gamma_negative, margin=0.0, alpha=0.5 if alpha is None else alpha)
-        super().__init__(*terms, link=link, **kwargs)
+            self.link = PhiLink(**self.settings | dict(margin=0.0, alpha=0.5 if alpha is None else alpha))
 
 
 @LOSSES.register_module()
-class AsymmetricLoss(PairLoss):
+class AsymmetricLoss(FunctionLoss):
     """ASL (Ridnik et al., 2021): focusing powers of its own for positives and negatives, and a probability shift.
 
     Args:
@@ -142,28 +124,22 @@ class AsymmetricLoss(PairLoss):
     The authors train with ``reduction='sum'``.
     """
 
-    def __init__(
-        self,
-        gamma_positive: float = 0.0,
-        gamma_negative: float = 4.0,
-        margin: float = 0.05,
-        detach_weight: bool = False,
-        link: Link | dict | str | None = None,
-        **kwargs,
-    ):
-        terms = F.asymmetric_terms(gamma_positive, gamma_negative, margin, detach_weight)
+    function = staticmethod(F.asymmetric_loss)
+
+    def __init__(self, *values, link: Link | dict | str | None = None, **kwargs):
+        super().__init__(*values, link=None if link == 'phi' else link, **kwargs)
         if link == 'phi':
-            if detach_weight:
+            constants = dict(self.settings)
+            if constants.pop('detach_weight'):
                 raise ValueError(
                     "link must not be 'phi' with detach_weight=True: phi undoes the bias of focusing weights that have "
                     'a gradient'
                 )
-            link = PhiLink(gamma_positive, gamma_negative, margin)
-        super().__init__(*terms, link=link, **kwargs)
+            self.link = PhiLink(**constants)
 
 
 @LOSSES.register_module()
-class FocalMarginLoss(PairLoss):
+class FocalMarginLoss(FunctionLoss):
     """Focal margin for positives (Zhang et al., Eq. 11) with the focal loss for negatives.
 
     Args:
@@ -175,23 +151,21 @@ class FocalMarginLoss(PairLoss):
     ``reduction='sum'``.
     """
 
-    def __init__(self, margin: float = 1.0, gamma: float = 2.0, **kwargs):
-        super().__init__(*F.focal_margin_terms(margin, gamma), **kwargs)
+    function = staticmethod(F.focal_margin_loss)
 
 
 @LOSSES.register_module()
-class MSENegativeLoss(PairLoss):
+class MSENegativeLoss(FunctionLoss):
     """BCE for positives, squared error for negatives: MSE- in Zhang et al., Table VI.
 
     The authors train with ``reduction='sum'``.
     """
 
-    def __init__(self, **kwargs):
-        super().__init__(positive='bce', negative='mse', **kwargs)
+    function = staticmethod(F.mse_negative_loss)
 
 
 @LOSSES.register_module()
-class HillLoss(PairLoss):
+class HillLoss(FunctionLoss):
     """Hill loss for missing labels (Zhang et al., Eq. 5 and 11).
 
     Args:
@@ -203,16 +177,15 @@ class HillLoss(PairLoss):
     The authors train with ``reduction='sum'``.
     """
 
-    def __init__(self, lamb: float = 1.5, margin: float = 1.0, gamma: float = 2.0, **kwargs):
-        super().__init__(*F.hill_terms(lamb, margin, gamma), **kwargs)
+    function = staticmethod(F.hill_loss)
 
 
 @LOSSES.register_module()
-class SPALoss(PairLoss):
+class SPALoss(FunctionLoss):
     """Strictly proper asymmetric loss (Cheng and Vasconcelos, Eq. 16), with the link that makes it proper.
 
-    The loss acts on the logit; its probabilities are read through :class:`SPALink` of the same constants, never
-    through a sigmoid. A :class:`PairLoss` of two ``spa`` terms does the same.
+    The loss acts on the logit. Its probabilities come from :class:`SPALink` of the same constants, never from a
+    sigmoid. A :class:`PairLoss` of two ``spa`` terms does the same.
 
     Args:
         positive_scale: Divides the cost of positives.
@@ -227,29 +200,14 @@ class SPALoss(PairLoss):
     ``reduction='mean'`` does.
     """
 
-    def __init__(
-        self,
-        positive_scale: float = 1.0,
-        positive_slope: float = 1.0,
-        positive_shift: float = 0.0,
-        negative_scale: float = 5.0,
-        negative_slope: float = 3.0,
-        negative_shift: float = 1.0,
-        **kwargs,
-    ):
-        parameters = dict(
-            positive_scale=positive_scale,
-            positive_slope=positive_slope,
-            positive_shift=positive_shift,
-            negative_scale=negative_scale,
-            negative_slope=negative_slope,
-            negative_shift=negative_shift,
-        )
-        super().__init__(*F.spa_terms(**parameters), **kwargs)
+    function = staticmethod(F.spa_loss)
+
+    def own_link_of(self, settings: dict[str, Any]) -> Link | None:
+        return SPALink(**settings)
 
 
 @LOSSES.register_module()
-class LASLoss(MultiLabelLoss):
+class LASLoss(FunctionLoss):
     """Leveraged asymmetric loss for single positive labels (paper of LASD, Eq. 5).
 
     Args:
@@ -261,25 +219,9 @@ class LASLoss(MultiLabelLoss):
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
-    leaves_out_unknown = True
+    function = staticmethod(F.las_loss)
 
-    def __init__(
-        self,
-        negative_leverage: float | None = None,
-        expected_positives: float = 1.0,
-        gamma_positive: float = 0.0,
-        gamma_negative: float = 4.0,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        if negative_leverage is not None and negative_leverage < 0:
-            raise ValueError(f'negative_leverage must be at least 0, got {negative_leverage}')
-        self.negative_leverage = negative_leverage
-        self.expected_positives = expected_positives
-        self.gamma_positive = gamma_positive
-        self.gamma_negative = gamma_negative
-
-    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        return F.las_loss(
-            logits, target, self.negative_leverage, self.expected_positives, self.gamma_positive, self.gamma_negative
-        )
+    def check_settings(self, **inputs: Any) -> None:
+        """Check all settings but ``expected_positives``, whose bound is the number of classes."""
+        if self.settings['negative_leverage'] is not None:
+            super().check_settings(**inputs)

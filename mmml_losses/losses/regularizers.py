@@ -10,14 +10,15 @@ from .. import functional as F
 from ..registry import LOSSES
 from .core.base import MultiLabelLoss
 from .core.inputs import promote
+from .core.reduction import Values
 
 
 @LOSSES.register_module()
 class LabelPairRegularizer(MultiLabelLoss):
     """Label pair regulariser, LPR (Cheng and Vasconcelos, Eq. 20).
 
-    It compares estimated probabilities, so it reads the logits through a link: its own, the link of the
-    :class:`SumLoss` it stands in when it has none, and the sigmoid when it stands alone.
+    It compares estimated probabilities, which come from the logits by a link: its own, otherwise that of the
+    :class:`SumLoss` that it is part of, otherwise the sigmoid.
 
     Args:
         **kwargs: The arguments of :class:`MultiLabelLoss`; ``loss_weight`` is the paper's lambda, ``'mean'`` is over
@@ -32,10 +33,44 @@ class LabelPairRegularizer(MultiLabelLoss):
 
 
 @LOSSES.register_module()
-class ConsistencyRegularizer(MultiLabelLoss):
-    """Pulls the outputs for several views of an image together (paper of LASD, Eq. 7).
+class ExpectedPositiveRegularizer(MultiLabelLoss):
+    """Penalty that keeps the predicted number of positives near the expected one (Cole et al., 2021).
 
-    It compares probabilities through a link, as :class:`LabelPairRegularizer` does.
+    The penalty is one number for the batch (see
+    :func:`mmml_losses.functional.expected_positive_regularizer`), and every sample has it as its
+    value: ``'mean'`` is the penalty itself, ``'sum'`` the penalty times the number of samples, and ``avg_factor``
+    divides that sum. Unknown labels, and labels of weight 0, are left out of the count of positives; other weights must
+    be the same for all labels of a sample.
+
+    The probabilities come from a link, as in :class:`LabelPairRegularizer`.
+
+    Args:
+        expected_positives: The expected number of positive labels of a sample.
+        **kwargs: The arguments of :class:`MultiLabelLoss`.
+    """
+
+    pointwise = False
+
+    def __init__(self, expected_positives: float, **kwargs):
+        if expected_positives < 0:
+            raise ValueError(f'expected_positives must be at least 0, got {expected_positives}')
+        super().__init__(**kwargs)
+        self.expected_positives = expected_positives
+
+    def parts_of(self, logits: Tensor, target: Tensor, weight: Tensor | None, **kwargs) -> list[Values]:
+        # As (N, C), so that samples of weight 0 leave the count of positives, too.
+        return super().parts_of(logits, target, None if weight is None else weight.expand_as(target), **kwargs)
+
+    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
+        penalty = F.expected_positive_regularizer(self.link(logits), self.expected_positives, target)
+        return penalty * (target >= 0).any(dim=1)
+
+
+@LOSSES.register_module()
+class ConsistencyRegularizer(MultiLabelLoss):
+    """Squared distance between the outputs for several views of an image (paper of LASD, Eq. 7).
+
+    The probabilities come from a link, as in :class:`LabelPairRegularizer`.
 
     Args:
         **kwargs: The arguments of :class:`MultiLabelLoss`; ``loss_weight`` is the paper's alpha, ``'mean'`` is over
@@ -48,7 +83,7 @@ class ConsistencyRegularizer(MultiLabelLoss):
         return 'it compares several views of an image, and a detector sees one'
 
     def values(self, logits: Tensor, target: Tensor, views: Sequence[Tensor] | None = None, **kwargs) -> Tensor:
-        """One value per sample.
+        """Compute one value per sample.
 
         Args:
             logits: (N, C), of the image itself.

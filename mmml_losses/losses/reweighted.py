@@ -1,41 +1,46 @@
-"""Losses that weigh labels by how frequent their classes are in the training set."""
+"""Losses that weigh labels by the frequencies of their classes in the training set."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from .. import functional as F
-from ..functional import weights
-from ..functional.pair import Term
 from ..registry import LOSSES
-from .core.base import MultiLabelLoss
+from .core.base import FunctionLoss
 from .core.frequencies import ClassFrequencies
-from .terms import build_negative, build_positive
 
 Frequencies = Sequence[float] | str | Path | None
 
 
-class FrequencyLoss(MultiLabelLoss):
-    """A loss that knows its class frequencies.
+class FrequencyLoss(FunctionLoss):
+    """A loss that needs its class frequencies.
 
     Args:
         class_frequencies: In how many training images each class appears: a list; a json file, such as
             ``{"class_frequencies": [...], "num_samples": ...}``; or None, with which ``TrainingSetHook`` counts them,
-            or a checkpoint brings them.
+            or a checkpoint has them.
         num_samples: Training images, beside a list. CB and LDAM do without.
-        **kwargs: The arguments of :class:`MultiLabelLoss`.
+        **kwargs: The settings of the function, and the arguments of :class:`MultiLabelLoss`.
     """
-
-    leaves_out_unknown = True
 
     needs_num_samples = True
 
-    def __init__(self, class_frequencies: Frequencies = None, num_samples: float | None = None, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, class_frequencies: Frequencies = None, num_samples: float | None = None, *values, **kwargs):
+        super().__init__(*values, **kwargs)
         self.frequencies = ClassFrequencies(class_frequencies, num_samples, self.needs_num_samples)
+
+    def check_settings(self, **inputs: Any) -> None:
+        super().check_settings(**self._by_name(torch.ones(2), torch.tensor(2.0)))
+
+    def _by_name(self, counts: Tensor, num_samples: Tensor) -> dict[str, Tensor]:
+        """Return what the function takes of the class frequencies."""
+        numbers = dict(num_samples=num_samples) if self.needs_num_samples else {}
+        return dict(class_frequencies=counts, **numbers)
 
     @property
     def wants_training_labels(self) -> bool:
@@ -44,6 +49,9 @@ class FrequencyLoss(MultiLabelLoss):
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
         if self.wants_training_labels:
             self.frequencies.count(labels)
+
+    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
+        return self.function(logits, target, **self._by_name(*self.frequencies(logits)), **self.settings)
 
 
 @LOSSES.register_module()
@@ -60,22 +68,7 @@ class WeightedBCELoss(FrequencyLoss):
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
-    def __init__(
-        self,
-        class_frequencies: Frequencies = None,
-        num_samples: float | None = None,
-        smoothing: float = 0.1,
-        positive: Term | str | dict = 'bce',
-        negative: Term | str | dict = 'bce',
-        **kwargs,
-    ):
-        super().__init__(class_frequencies, num_samples, **kwargs)
-        if smoothing < 0:
-            raise ValueError(f'smoothing must be at least 0, got {smoothing}')
-        self.settings = dict(smoothing=smoothing, positive=build_positive(positive), negative=build_negative(negative))
-
-    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        return F.weighted_bce_loss(logits, target, *self.frequencies(logits), **self.settings)
+    function = staticmethod(F.weighted_bce_loss)
 
 
 @LOSSES.register_module()
@@ -94,21 +87,7 @@ class ReweightedBCELoss(FrequencyLoss):
         >>> ReweightedBCELoss('counts.json', positive='focal', negative=dict(type='hill', lamb=1.5))
     """
 
-    def __init__(
-        self,
-        class_frequencies: Frequencies = None,
-        num_samples: float | None = None,
-        mode: str = 'inverse_sqrt',
-        positive: Term | str | dict = 'bce',
-        negative: Term | str | dict = 'bce',
-        **kwargs,
-    ):
-        super().__init__(class_frequencies, num_samples, **kwargs)
-        weights.check_mode(mode, weights.REWEIGHTING_MODES)
-        self.settings = dict(mode=mode, positive=build_positive(positive), negative=build_negative(negative))
-
-    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        return F.reweighted_bce_loss(logits, target, *self.frequencies(logits), **self.settings)
+    function = staticmethod(F.reweighted_bce_loss)
 
 
 @LOSSES.register_module()
@@ -126,28 +105,8 @@ class CBFocalLoss(FrequencyLoss):
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
+    function = staticmethod(F.cb_focal_loss)
     needs_num_samples = False
-
-    def __init__(
-        self,
-        class_frequencies: Frequencies = None,
-        num_samples: float | None = None,
-        beta: float = 0.9,
-        mode: str = 'by_class',
-        gamma: float = 2.0,
-        balance: float = 2.0,
-        **kwargs,
-    ):
-        super().__init__(class_frequencies, num_samples, **kwargs)
-        weights.check_mode(mode, weights.CLASS_BALANCED_MODES)
-        if not 0 <= beta < 1:
-            raise ValueError(f'beta must be in [0, 1), got {beta}')
-        if gamma < 0:
-            raise ValueError(f'gamma must be at least 0, got {gamma}')
-        self.settings = dict(beta=beta, mode=mode, gamma=gamma, balance=balance)
-
-    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        return F.cb_focal_loss(logits, target, self.frequencies(logits)[0], **self.settings)
 
 
 @LOSSES.register_module()
@@ -170,34 +129,7 @@ class DBLoss(FrequencyLoss):
     Predictions read the logits by a plain sigmoid, as theirs do: the bias is the loss's alone.
     """
 
-    def __init__(
-        self,
-        class_frequencies: Frequencies = None,
-        num_samples: float | None = None,
-        alpha: float = 0.1,
-        beta: float = 10.0,
-        mu: float = 0.3,
-        negative_scale: float = 5.0,
-        kappa: float = 0.05,
-        positive: Term | str | dict = 'bce',
-        negative: Term | str | dict = 'bce',
-        **kwargs,
-    ):
-        super().__init__(class_frequencies, num_samples, **kwargs)
-        if negative_scale <= 0:
-            raise ValueError(f'negative_scale must be above 0, got {negative_scale}')
-        self.settings = dict(
-            alpha=alpha,
-            beta=beta,
-            mu=mu,
-            negative_scale=negative_scale,
-            kappa=kappa,
-            positive=build_positive(positive),
-            negative=build_negative(negative),
-        )
-
-    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        return F.db_loss(logits, target, *self.frequencies(logits), **self.settings)
+    function = staticmethod(F.db_loss)
 
 
 @LOSSES.register_module()
@@ -217,30 +149,7 @@ class DBFocalLoss(FrequencyLoss):
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
-    def __init__(
-        self,
-        class_frequencies: Frequencies = None,
-        num_samples: float | None = None,
-        alpha: float = 0.1,
-        beta: float = 10.0,
-        mu: float = 0.3,
-        negative_scale: float = 5.0,
-        kappa: float = 0.05,
-        gamma: float = 2.0,
-        balance: float = 2.0,
-        **kwargs,
-    ):
-        super().__init__(class_frequencies, num_samples, **kwargs)
-        if negative_scale <= 0:
-            raise ValueError(f'negative_scale must be above 0, got {negative_scale}')
-        if gamma < 0:
-            raise ValueError(f'gamma must be at least 0, got {gamma}')
-        self.settings = dict(
-            alpha=alpha, beta=beta, mu=mu, negative_scale=negative_scale, kappa=kappa, gamma=gamma, balance=balance
-        )
-
-    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        return F.db_focal_loss(logits, target, *self.frequencies(logits), **self.settings)
+    function = staticmethod(F.db_focal_loss)
 
 
 @LOSSES.register_module()
@@ -257,23 +166,6 @@ class LDAMLoss(FrequencyLoss):
     LDAM (Cao et al., 2019) is a single-label loss; this form is what the paper of DR compares with.
     """
 
-    needs_num_samples = False
     soft_targets = False
-
-    def __init__(
-        self,
-        class_frequencies: Frequencies = None,
-        num_samples: float | None = None,
-        max_margin: float = 0.5,
-        scale: float = 1.0,
-        **kwargs,
-    ):
-        super().__init__(class_frequencies, num_samples, **kwargs)
-        if max_margin < 0:
-            raise ValueError(f'max_margin must be at least 0, got {max_margin}')
-        if scale <= 0:
-            raise ValueError(f'scale must be above 0, got {scale}')
-        self.settings = dict(max_margin=max_margin, scale=scale)
-
-    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        return F.ldam_loss(logits, target, self.frequencies(logits)[0], **self.settings)
+    function = staticmethod(F.ldam_loss)
+    needs_num_samples = False

@@ -1,28 +1,24 @@
-"""Losses that compare positive labels with negative ones along a way through the logit matrix."""
+"""Losses that compare positive labels with negative ones, over the samples or over the classes."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from functools import partial
 
 import torch
 from mmengine.dist import get_world_size
 from torch import Tensor
 
 from .. import functional as F
-from ..functional.sets import SetValues, count_sets
+from ..functional.sets import count_sets
 from ..registry import LOSSES
-from .core.base import MultiLabelLoss
+from .core.base import FunctionLoss
 from .core.detection import has_background
 from .core.distributed import join_batches, sum_over_ranks
 from .core.reduction import Values, weigh_samples
 
 
-class SetwiseLoss(MultiLabelLoss):
-    """Any comparison of positives with negatives, in any way.
+class SetwiseLoss(FunctionLoss):
+    """A loss that compares positives with negatives. A subclass names its function.
 
     Args:
-        compare: A loss of :mod:`mmml_losses.functional.setwise`, with its own arguments bound.
         way: ``'sample'`` compares the labels of a sample, ``'class'`` the samples of a class, ``'both'`` does the one
             and the other, ``'joint'`` compares all labels of all samples.
         bucket_size: How many consecutive samples of the batch are compared with each other along ``'class'`` and
@@ -33,11 +29,12 @@ class SetwiseLoss(MultiLabelLoss):
             so that one can be larger than the batch of a process. Value and training are those of one process with the
             whole batch, also under ``'sum'`` and with an ``avg_factor`` of each process. Not for ``way='sample'``,
             which compares no samples.
-        **kwargs: ``reduction``, ``loss_weight`` and ``link`` of :class:`MultiLabelLoss`.
+        **kwargs: The settings of the function, and ``reduction``, ``loss_weight`` and ``link`` of
+            :class:`MultiLabelLoss`.
 
     ``reduction='mean'`` is over the sets, all classes of all buckets alike, that have a known label (for two-way and
-    softmax: a positive one); in ``'both'`` ways the two means are added. ``'none'`` gives the shapes of
-    :meth:`mmml_losses.functional.sets.Sets.split` and is not defined for ``'both'``.
+    softmax: a positive one). In ``'both'`` the mean over samples and the mean over classes are added. ``'none'`` gives
+    the shapes of :meth:`mmml_losses.functional.sets.Sets.split` and is not defined for ``'both'``.
 
     ``weight`` says how often a sample counts: it is a factor of the sample's loss in its row, and along the classes a
     sample of weight 2 is the same as two. All labels of a sample have one weight, or 0, which makes them unknown.
@@ -53,24 +50,15 @@ class SetwiseLoss(MultiLabelLoss):
     needs_positive = False
     """Whether the mean is over the sets with a positive only."""
 
-    def __init__(
-        self,
-        compare: Callable[..., SetValues],
-        way: str,
-        bucket_size: int | None = None,
-        across_ranks: bool = False,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        if across_ranks and way == 'sample':
+    def __init__(self, *values, across_ranks: bool = False, **kwargs):
+        super().__init__(*values, **kwargs)
+        self.way = self.settings['way']
+        self.bucket_size = self.settings['bucket_size']
+        if across_ranks and self.way == 'sample':
             raise ValueError("across_ranks must be False for way='sample', which compares no samples, got True")
-        self.way = way
-        self.bucket_size = bucket_size
         self.across_ranks = across_ranks
-        self.compare = partial(compare, way=way, bucket_size=bucket_size)
-        # The function itself refuses bad arguments: let it do so now and not in the first iteration.
-        negatives_alone = self.compare(torch.zeros(1, 1), torch.zeros(1, 1))
-        self.trains_without_positive = way != 'both' and bool(negatives_alone.any())
+        negatives_alone = self.function(torch.zeros(1, 1), torch.zeros(1, 1), **self.settings)
+        self.trains_without_positive = self.way != 'both' and bool(negatives_alone.any())
 
     def forward(
         self,
@@ -81,8 +69,8 @@ class SetwiseLoss(MultiLabelLoss):
         reduction_override: str | None = None,
         **kwargs,
     ) -> Tensor:
-        """As :meth:`MultiLabelLoss.forward`, of the samples of all processes if ``across_ranks`` says so."""
-        # Before anything is checked: what is wrong with one batch is then refused by all processes, and none waits.
+        """Compute the loss as :meth:`MultiLabelLoss.forward`, of the samples of all processes with ``across_ranks``."""
+        # Before anything is checked: all processes then raise the error of a bad batch, and none waits.
         if self.across_ranks and get_world_size() > 1:
             cls_score, target, weight = join_batches(cls_score, target, weight)
             avg_factor = None if avg_factor is None else sum_over_ranks(avg_factor)
@@ -113,14 +101,14 @@ class SetwiseLoss(MultiLabelLoss):
             weight, target = weigh_samples(weight, target)
             if self.check_inputs and not torch.compiler.is_compiling() and (weight < 0).any():
                 raise ValueError(f'weight must be at least 0 in a loss that compares labels, got {weight.min().item()}')
-        values = self.compare(logits, target, weight=weight)
+        values = self.function(logits, target, weight=weight, **self.settings)
         counts = count_sets(target, self.way, self.bucket_size, weight, self.needs_positive)
         return [Values(*part) for part in zip(values if self.way == 'both' else (values,), counts, strict=True)]
 
 
 @torch.compiler.disable  # how many rows are left depends on the data
 def draw_rows(logits: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The rows of which some label has a weight, in a random order.
+    """Select the rows of which some label has a weight, in a random order.
 
     Args:
         logits: (N, C).
@@ -155,8 +143,7 @@ class LSEPLoss(SetwiseLoss):
     Lin et al. add up the samples or classes, ``reduction='sum'``.
     """
 
-    def __init__(self, way: str = 'sample', gamma: float = 1.0, logit_bias: float = 0.0, **kwargs):
-        super().__init__(partial(F.lsep_loss, gamma=gamma, logit_bias=logit_bias), way, **kwargs)
+    function = staticmethod(F.lsep_loss)
 
 
 @LOSSES.register_module()
@@ -169,8 +156,7 @@ class ZLPRLoss(SetwiseLoss):
         **kwargs: As in :class:`LSEPLoss`.
     """
 
-    def __init__(self, way: str = 'sample', logit_bias: float = 0.0, **kwargs):
-        super().__init__(partial(F.zlpr_loss, logit_bias=logit_bias), way, **kwargs)
+    function = staticmethod(F.zlpr_loss)
 
 
 @LOSSES.register_module()
@@ -186,22 +172,7 @@ class TwoWayLoss(SetwiseLoss):
     """
 
     needs_positive = True
-
-    def __init__(
-        self,
-        way: str = 'both',
-        positive_temperature: float = 4.0,
-        negative_temperature: float = 1.0,
-        logit_bias: float = 0.0,
-        **kwargs,
-    ):
-        compare = partial(
-            F.two_way_loss,
-            positive_temperature=positive_temperature,
-            negative_temperature=negative_temperature,
-            logit_bias=logit_bias,
-        )
-        super().__init__(compare, way, **kwargs)
+    function = staticmethod(F.two_way_loss)
 
 
 @LOSSES.register_module()
@@ -216,9 +187,7 @@ class SoftmaxLoss(SetwiseLoss):
     """
 
     needs_positive = True
-
-    def __init__(self, way: str = 'sample', temperature: float = 1.0, logit_bias: float = 0.0, **kwargs):
-        super().__init__(partial(F.softmax_loss, temperature=temperature, logit_bias=logit_bias), way, **kwargs)
+    function = staticmethod(F.softmax_loss)
 
 
 @LOSSES.register_module()
@@ -233,21 +202,7 @@ class MultiSimilarityLoss(SetwiseLoss):
         **kwargs: As in :class:`LSEPLoss`.
     """
 
-    def __init__(
-        self,
-        way: str = 'sample',
-        positive_temperature: float = 1.0,
-        negative_temperature: float = 1.0,
-        logit_bias: float = 0.0,
-        **kwargs,
-    ):
-        compare = partial(
-            F.multi_similarity_loss,
-            positive_temperature=positive_temperature,
-            negative_temperature=negative_temperature,
-            logit_bias=logit_bias,
-        )
-        super().__init__(compare, way, **kwargs)
+    function = staticmethod(F.multi_similarity_loss)
 
 
 @LOSSES.register_module()
@@ -263,15 +218,7 @@ class CircleLoss(SetwiseLoss):
         **kwargs: As in :class:`LSEPLoss`.
     """
 
-    def __init__(
-        self,
-        way: str = 'sample',
-        gamma: float = 80.0,
-        margin: float = 0.4,
-        similarity: str = 'sigmoid',
-        **kwargs,
-    ):
-        super().__init__(partial(F.circle_loss, gamma=gamma, margin=margin, similarity=similarity), way, **kwargs)
+    function = staticmethod(F.circle_loss)
 
 
 @LOSSES.register_module()
@@ -289,20 +236,4 @@ class DRLoss(SetwiseLoss):
     The paper adds up the classes, ``reduction='sum'``.
     """
 
-    def __init__(
-        self,
-        way: str = 'class',
-        pair_scale: float = 5.0,
-        constraint_scale: float = 7.0,
-        constraint: str | None = 'negative',
-        logit_bias: float = 0.0,
-        **kwargs,
-    ):
-        compare = partial(
-            F.dr_loss,
-            pair_scale=pair_scale,
-            constraint_scale=constraint_scale,
-            constraint=constraint,
-            logit_bias=logit_bias,
-        )
-        super().__init__(compare, way, **kwargs)
+    function = staticmethod(F.dr_loss)

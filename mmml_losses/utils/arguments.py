@@ -22,6 +22,20 @@ def check_ratio(name: str, value: float) -> float:
     return float(value)
 
 
+def check_above_0(**arguments: float) -> None:
+    """Raise a ValueError for the first argument that is not above 0."""
+    for name, value in arguments.items():
+        if not value > 0:
+            raise ValueError(f'{name} must be above 0, got {value}')
+
+
+def check_at_least_0(**arguments: float) -> None:
+    """Raise a ValueError for the first argument that is below 0."""
+    for name, value in arguments.items():
+        if not value >= 0:
+            raise ValueError(f'{name} must be at least 0, got {value}')
+
+
 def check_flag(name: str, value: bool) -> bool:
     """Read True or False: a word such as ``'no'`` would count as True."""
     if not isinstance(value, (bool, np.bool_)):

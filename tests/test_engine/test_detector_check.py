@@ -96,7 +96,7 @@ def test_a_head_with_a_score_of_its_own_has_to_declare_that_it_asks_the_loss(met
     [
         (dict(type='LSEPLoss'), 'the background would never be trained'),
         (dict(type='DRLoss'), 'bucket_size must be'),
-        (dict(type='EMLoss'), 'its negative term never says'),
+        (dict(type='EMLoss'), 'its negative term never teaches'),
         (dict(type='LargeLossCorrection', permanent=True), 'it remembers every sample'),
     ],
 )

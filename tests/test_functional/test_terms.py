@@ -1,5 +1,7 @@
-"""Partial losses: values and derivatives against the plain formula, and every way in which two are joined."""
+"""Tests of terms, values and derivatives against the plain formula, and of how two terms are joined."""
 
+import pickle
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
@@ -7,13 +9,13 @@ import torch
 from torch.nn.functional import logsigmoid
 
 from mmml_losses import functional as F
-from mmml_losses.functional import pair
+from mmml_losses.functional.terms import as_term
 
 TERMS = {
     'bce+': F.bce_positive,
     'bce-': F.bce_negative,
-    'smoothed': partial(F.smoothed_bce, label=0.9),
-    'smoothed to 0': partial(F.smoothed_bce, label=0.0),
+    'smoothed': F.SmoothedBCE(0.9),
+    'smoothed to 0': F.SmoothedBCE(0.0),
     **{f'asymmetric+ {gamma}': partial(F.asymmetric_positive, gamma=gamma) for gamma in (0, 0.5, 1, 2, 3.5)},
     **{
         f'asymmetric- {gamma} {margin}': partial(F.asymmetric_negative, gamma=gamma, margin=margin)
@@ -29,7 +31,8 @@ TERMS = {
     'spa-': F.spa_negative,
     'spa- steep': partial(F.spa_negative, scale=2.0, slope=4.0, shift=-1.0),
     'entropy-': F.entropy_negative,
-    'scaled': partial(F.scaled, term=partial(F.hill_negative, lamb=1.2), factor=0.3),
+    'scaled': F.Scaled(F.HillNegative(1.2), 0.3),
+    'stretched': F.Stretched(F.HillNegative(1.2), 3.0),
 }
 
 
@@ -42,7 +45,7 @@ def test_value_and_slope_are_those_of_the_formula(term):
     logits = torch.cat([torch.linspace(-40, 40, 401), torch.tensor([-1e4, -700.0, 700.0, 1e4])]).double()
     logits.requires_grad_()
     expected = term(logits)
-    value, slope = pair.find_value_and_slope(term)(logits.detach())
+    value, slope = as_term(term).value_and_slope(logits.detach())
     torch.testing.assert_close(value, expected.detach(), rtol=1e-12, atol=1e-15)
     # Differentiated by torch, 1 - p has lost its last digits.
     torch.testing.assert_close(slope, torch.autograd.grad(expected.sum(), logits)[0], rtol=1e-11, atol=1e-14)
@@ -50,8 +53,8 @@ def test_value_and_slope_are_those_of_the_formula(term):
 
 def test_float32_is_as_good_as_it_can_be(term):
     logits = torch.cat([torch.linspace(-80, 80, 321), torch.tensor([-1e4, 1e4])])
-    precise = pair.find_value_and_slope(term)(logits.double())
-    for actual, expected in zip(pair.find_value_and_slope(term)(logits), precise, strict=True):
+    precise = as_term(term).value_and_slope(logits.double())
+    for actual, expected in zip(as_term(term).value_and_slope(logits), precise, strict=True):
         assert actual.dtype == torch.float32
         torch.testing.assert_close(actual.double(), expected, rtol=1e-5, atol=2 * torch.finfo(torch.float32).eps)
 
@@ -63,7 +66,7 @@ def test_float32_is_as_good_as_it_can_be(term):
 def test_easy_labels_keep_their_digits(term, sign):
     logits = sign * torch.linspace(20, 40, 41)  # probabilities next to 0 and 1, which are rounded there
     for actual, expected in zip(
-        pair.find_value_and_slope(term)(logits), pair.find_value_and_slope(term)(logits.double()), strict=True
+        as_term(term).value_and_slope(logits), as_term(term).value_and_slope(logits.double()), strict=True
     ):
         assert (expected != 0).all()
         torch.testing.assert_close(actual.double(), expected, rtol=1e-4, atol=1e-38)
@@ -73,7 +76,7 @@ def test_detached_weights_are_constants():
     logits = torch.linspace(-5, 5, 21, dtype=torch.float64, requires_grad=True)
     for margin in (0.0, 0.05):
         term = partial(F.asymmetric_negative, gamma=3.0, margin=margin, detach_weight=True)
-        slope = pair.find_value_and_slope(term)(logits.detach())[1]
+        slope = as_term(term).value_and_slope(logits.detach())[1]
         torch.testing.assert_close(slope, torch.autograd.grad(term(logits).sum(), logits)[0])
 
 
@@ -101,8 +104,8 @@ def test_terms_without_a_derivative_are_differentiated():
     logits = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
     targets = torch.tensor([[1.0, 0, -1], [0, 0, 0], [0.5, 1, 1], [-1, -1, -1]], dtype=torch.float64)
     assert torch.autograd.gradcheck(lambda x: F.pair_loss(x, targets, cubic, F.bce_negative), logits)
-    scaled_cubic = partial(F.scaled, term=cubic, factor=2.0)
-    assert pair.find_value_and_slope(scaled_cubic) is None
+    scaled_cubic = F.Scaled(as_term(cubic), 2.0)
+    assert not scaled_cubic.has_slope
     torch.testing.assert_close(F.pair_loss(logits, torch.ones(4, 3), scaled_cubic, cubic), 2 * logits**3)
 
 
@@ -110,7 +113,10 @@ def test_a_user_can_declare_a_derivative():
     def linear(logits, slope=2.0):
         return slope * logits
 
-    @F.value_and_slope_of(linear)
+    with pytest.warns(DeprecationWarning, match='subclasses of Term'):
+        declare = F.value_and_slope_of(linear)
+
+    @declare
     def _linear(logits, slope=2.0):
         return slope * logits, torch.full_like(logits, slope)
 
@@ -119,29 +125,58 @@ def test_a_user_can_declare_a_derivative():
     assert (logits.grad == 3).all()
 
 
-def test_a_careless_term_changes_nothing_of_the_callers():
-    def itself(logits):
+@dataclass(frozen=True)
+class Itself(F.Term):
+    def value(self, logits):
         return logits * 1.0
 
-    @F.value_and_slope_of(itself)
-    def _itself(logits):
+    def value_and_slope(self, logits):
         return logits, torch.ones_like(logits)
 
-    def exponential(logits):
+
+@dataclass(frozen=True)
+class Exponential(F.Term):
+    def value(self, logits):
         return logits.exp()
 
-    @F.value_and_slope_of(exponential)
-    def _exponential(logits):
+    def value_and_slope(self, logits):
         value = logits.exp()
         return value, value
 
+
+def test_a_careless_term_changes_nothing_of_the_callers():
     for size in ((3, 4), (300, 700)):
         logits = torch.randn(size, dtype=torch.float64)
         before = logits.clone()
         targets = (torch.rand(size) < 0.01).double()
-        values = F.pair_loss(logits, targets, exponential, itself, torch.full(size, 2.0, dtype=torch.float64))
+        values = F.pair_loss(logits, targets, Exponential(), Itself(), torch.full(size, 2.0, dtype=torch.float64))
         assert torch.equal(logits, before)
         torch.testing.assert_close(values, 2 * torch.where(targets == 1, before.exp(), before))
+
+
+def test_settings_of_a_term_can_be_given_in_three_ways():
+    logits = torch.linspace(-3, 3, 7)
+    expected = F.AsymmetricNegative(gamma=2.0, margin=0.1)(logits)
+    assert torch.equal(F.asymmetric_negative(logits, gamma=2.0, margin=0.1), expected)
+    assert torch.equal(F.asymmetric_negative(logits, 2.0, 0.1), expected)
+    assert as_term(partial(F.asymmetric_negative, gamma=2.0, margin=0.1)) == F.AsymmetricNegative(2.0, 0.1)
+    with pytest.raises(TypeError, match='lamb'):
+        F.asymmetric_negative(logits, lamb=2.0)
+
+
+def test_terms_are_plain_values():
+    assert F.HillNegative() == F.hill_negative != F.HillNegative(2.0)
+    assert pickle.loads(pickle.dumps(F.Scaled(F.spa_negative, 0.5))).term == F.SPANegative()
+
+
+@pytest.mark.parametrize('size', [(3, 4), (300, 700)])
+def test_a_factor_for_each_class_reaches_its_class(size):
+    logits = torch.randn(size, dtype=torch.float64)
+    targets = (torch.rand(size) < 0.01).double()
+    factors = torch.rand(size[1], dtype=torch.float64)
+    values = F.pair_loss(logits, targets, F.bce_positive, F.Stretched(F.Scaled(F.bce_negative, factors), 2.0))
+    negatives = factors * F.bce_negative(2 * logits) / 2
+    torch.testing.assert_close(values, torch.where(targets == 1, F.bce_positive(logits), negatives))
 
 
 def test_gradients_reach_soft_targets():

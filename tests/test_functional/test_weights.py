@@ -1,15 +1,14 @@
 """Weights from class frequencies, against the formulas label by label."""
 
 import math
-from functools import partial
 
 import pytest
 import torch
 
 from mmml_losses import functional as F
 from mmml_losses.functional import weights as W
-from mmml_losses.functional.pair import find_value_and_slope, pair_loss
-from mmml_losses.functional.terms import asymmetric_negative, bce_negative, bce_positive, hill_negative
+from mmml_losses.functional.pair import pair_loss
+from mmml_losses.functional.terms import as_term, asymmetric_negative, bce_negative, bce_positive, hill_negative
 
 FREQUENCIES = [12.0, 3.0, 700.0, 55.0, 240.0]
 IMAGES = 1000.0
@@ -220,17 +219,17 @@ def test_weights_do_not_follow_autocast():
 @pytest.mark.parametrize('inner', [bce_negative, bce_positive, asymmetric_negative, hill_negative])
 def test_slopes_are_the_derivatives_of_the_terms(inner):
     logits = torch.linspace(-9, 9, 37, dtype=torch.float64, requires_grad=True)
-    term = partial(F.stretched, term=inner, slope=3.0)
+    term = F.Stretched(inner, 3.0)
     values = term(logits)
     (derivative,) = torch.autograd.grad(values.sum(), logits)
-    value, slope = find_value_and_slope(term)(logits.detach())
+    value, slope = term.value_and_slope(logits.detach())
     torch.testing.assert_close(value, values.detach())
     torch.testing.assert_close(slope, derivative)
 
 
 def test_stretched_terms_take_any_function():
     logits, targets = torch.randn(3, 4), torch.zeros(3, 4)
-    term = partial(F.stretched, term=lambda x: x.square(), slope=4.0)
+    term = F.Stretched(as_term(lambda x: x.square()), 4.0)
     torch.testing.assert_close(pair_loss(logits, targets, bce_positive, term), 4 * logits.square())
 
 
@@ -239,7 +238,7 @@ def test_stretched_terms_take_any_function():
     [
         (
             lambda: W.reweighting(COUNTS, IMAGES, 'sqrt'),
-            r"mode must be one of \('inverse', 'inverse_sqrt'\), got 'sqrt'",
+            r"mode must be one of 'inverse', 'inverse_sqrt', got 'sqrt'",
         ),
         (
             lambda: W.class_balanced_weights(torch.zeros(1, 5), COUNTS, mode='max_n'),

@@ -128,9 +128,9 @@ def evaluate(name: str, logits: Tensor, labels: Tensor, weight: Tensor | None, a
         (dict(type='LargeLossCorrection', permanent=True), 'it remembers every sample'),
         (dict(type='EMAPLLoss'), 'it remembers every sample'),
         (dict(type='ROLELoss', num_samples=9, num_classes=4, expected_positives=1.0), 'it remembers every sample'),
-        (dict(type='EMLoss'), 'its negative term never says that a class is absent'),
-        (dict(type='EPRLoss', expected_positives=1.0), 'its negative term never says that a class is absent'),
-        (dict(type='PairLoss', negative=dict(type='entropy', weight=2.0)), 'its negative term never says'),
+        (dict(type='EMLoss'), 'its negative term never teaches that a class is absent'),
+        (dict(type='EPRLoss', expected_positives=1.0), 'its negative term never teaches that a class is absent'),
+        (dict(type='PairLoss', negative=dict(type='entropy', weight=2.0)), 'its negative term never teaches'),
         (dict(type='ConsistencyRegularizer'), 'it compares several views of an image'),
     ],
 )

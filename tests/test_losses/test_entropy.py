@@ -9,7 +9,7 @@ from mmengine.logging import MessageHub
 
 from mmml_losses.functional.estimation import em_apl_loss, em_loss
 from mmml_losses.losses.core import context
-from mmml_losses.losses.entropy import EMAPLLoss, EMLoss
+from mmml_losses.losses.estimation import EMAPLLoss, EMLoss
 from mmml_losses.registry import LOSSES
 
 SAMPLES, CLASSES = 10, 3

@@ -10,8 +10,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from mmml_losses.functional.estimation import epr_loss, expected_positive_regularizer, role_loss
-from mmml_losses.losses import BCELoss, SPALink, SPALoss, SumLoss
-from mmml_losses.losses.estimation import EPRLoss, ExpectedPositiveRegularizer, ROLELoss
+from mmml_losses.losses import BCELoss, EPRLoss, ExpectedPositiveRegularizer, ROLELoss, SPALink, SPALoss, SumLoss
 from mmml_losses.registry import LOSSES
 
 SAMPLES, CLASSES, EXPECTED = 6, 5, 1.7

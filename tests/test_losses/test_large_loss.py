@@ -63,7 +63,7 @@ def test_rejection_and_temporary_correction_grow_with_the_epoch(batch):
 
 def pair_loss_of(logits, targets):
     bce = PairLoss()
-    return pair_loss(logits, targets, bce.positive, bce.negative)
+    return pair_loss(logits, targets, **bce.settings)
 
 
 def test_a_fixed_clean_rate_needs_no_epoch(batch):
@@ -155,9 +155,9 @@ def test_stands_on_any_pair(make, batch):
     samples = dict(sample_idx=INDICES)
     torch.testing.assert_close(loss(*batch, epoch=0, **samples), plain(*batch))
     logits, targets = batch
-    large = large_losses(logits, targets, 0.1, plain.negative)
+    large = large_losses(logits, targets, 0.1, plain.settings['negative'])
     fill = -1 if isinstance(loss, LargeLossRejection) else 1
-    expected = pair_loss(logits, targets.masked_fill(large, fill), plain.positive, plain.negative)
+    expected = pair_loss(logits, targets.masked_fill(large, fill), **plain.settings)
     torch.testing.assert_close(loss(*batch, epoch=1, reduction_override='none', **samples), expected)
 
 

@@ -72,7 +72,7 @@ def test_phi_of_the_minimiser_is_the_true_probability(parameters, eta):
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
-        (dict(gamma_negative=-1), 'gamma_positive and gamma_negative must be at least 0, got 0.0 and -1'),
+        (dict(gamma_negative=-1), 'gamma_negative must be at least 0, got -1'),
         (dict(margin=1.0), r'margin must be in \[0, 1\), got 1.0'),
     ],
 )

@@ -154,9 +154,9 @@ def test_sum_refuses_reduction_none(batch):
     [
         (lambda: BCELoss(reduction='avg'), r"reduction must be one of .* got 'avg'"),
         (lambda: SPALoss(use_sigmoid=False), 'use_sigmoid must be True, got False: SPALoss scores every class'),
-        (lambda: AsymmetricLoss(gamma_negative=-1), 'gamma_positive and gamma_negative must be at least 0'),
+        (lambda: AsymmetricLoss(gamma_negative=-1), 'gamma_negative must be at least 0, got -1'),
         (lambda: AsymmetricLoss(margin=1.0), r'margin must be in \[0, 1\), got 1.0'),
-        (lambda: SPALoss(negative_scale=0), 'must be above 0, got 1.0, 1.0, 0 and 3.0'),
+        (lambda: SPALoss(negative_scale=0), 'negative_scale must be above 0, got 0'),
     ],
 )
 def test_bad_hyper_parameters_are_refused(make, message):

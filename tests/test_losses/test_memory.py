@@ -12,7 +12,7 @@ from mmengine.runner.checkpoint import get_state_dict, load_state_dict
 from torch import nn
 
 from mmml_losses.losses.core.memory import SampleMemory, fingerprint_rows
-from mmml_losses.losses.entropy import EMAPLLoss
+from mmml_losses.losses.estimation import EMAPLLoss
 from mmml_losses.losses.large_loss import LargeLossCorrection
 
 

@@ -7,8 +7,8 @@ import torch
 from mmengine.config import ConfigDict
 
 from mmml_losses import functional as F
+from mmml_losses.functional.terms import NEGATIVE_TERMS, POSITIVE_TERMS, build_negative, build_positive
 from mmml_losses.losses import PairLoss
-from mmml_losses.losses.terms import NEGATIVE_TERMS, POSITIVE_TERMS, build_negative, build_positive, margin_of
 
 
 @pytest.mark.parametrize(('names', 'build'), [(POSITIVE_TERMS, build_positive), (NEGATIVE_TERMS, build_negative)])
@@ -29,13 +29,13 @@ def test_arguments_reach_the_term():
 
 
 def test_functions_are_taken_as_they_are():
-    assert build_positive(torch.abs) is torch.abs
+    assert build_positive(torch.abs).function is torch.abs
 
 
 def test_a_loss_shows_its_terms():
     shown = repr(PairLoss(positive=dict(type='focal_margin', margin=0.5), negative=dict(type='hill', weight=2.0)))
-    assert 'positive=focal_margin_positive(margin=0.5)' in shown
-    assert 'negative=scaled(term=hill_negative, factor=2.0)' in shown
+    assert 'positive=FocalMarginPositive(margin=0.5, gamma=2.0)' in shown
+    assert 'negative=Scaled(term=HillNegative(lamb=1.5), factor=2.0)' in shown
 
 
 def test_a_config_is_left_alone():
@@ -65,7 +65,7 @@ def test_bad_terms_are_refused(arguments, error, message):
 
 
 @pytest.mark.parametrize(
-    ('term', 'margin'),
+    ('term', 'shift'),
     [
         ('bce', 0.0),
         ('focal', 0.0),
@@ -76,5 +76,5 @@ def test_bad_terms_are_refused(arguments, error, message):
         (partial(F.focal_margin_positive, margin=2.0), 2.0),
     ],
 )
-def test_margin_of_a_term(term, margin):
-    assert margin_of(build_positive(term)) == margin
+def test_logit_shift_of_a_term(term, shift):
+    assert build_positive(term).logit_shift == shift

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from ...datasets.labels.nesting import outermost_views
 from ...datasets.wrappers.label_wrapper import LabelWrapper
 from ...evaluation import LabelRecovery, label_recovery
+from ...functional.corrections import check_threshold
 from ...losses import EMAPLLoss, MultiLabelLoss, SumLoss
 from ...losses.core.inputs import one_hot_targets, promote
-from ...losses.corrections import check_threshold
 from ...registry import HOOKS
 from .training_set import losses_of
 

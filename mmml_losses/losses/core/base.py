@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from numbers import Real
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from ...functional.terms import bce_negative, build_negative, build_positive
 from ...hosts import versions as compat
 from ...registry import MODELS
 from ..links import Link, ScaledLink, SigmoidLink
@@ -15,21 +18,25 @@ from .detection import DetectionProtocol
 from .inputs import check_logits, check_targets, count_known, one_hot_targets, promote
 from .reduction import REDUCTIONS, Values, reduce_values, weigh_samples, weight_matrix
 
+NEVER_ABSENT = 'its negative term never teaches that a class is absent, which is all that most anchors can teach'
+
 
 class MultiLabelLoss(DetectionProtocol, nn.Module):
-    """Base of every loss. A subclass writes :meth:`values` and nothing else; one that compares whole sets of labels in
-    several ways writes :meth:`parts_of` instead.
+    """Base of every loss.
+
+    A subclass writes :meth:`values` and nothing else. One whose values have several means writes :meth:`parts_of`
+    instead. A loss that is a function of logits, targets and settings is a :class:`FunctionLoss`.
 
     Args:
         reduction: ``'mean'`` over the known labels (over samples for a loss with one value a sample), ``'sum'`` or
             ``'none'``.
         loss_weight: Factor of the reduced loss.
-        link: How logits read as probabilities: a :class:`Link` or its config. ``None`` means the loss's own, which is
-            the sigmoid unless it says otherwise, or, for a loss that is not pointwise, the link of the
-            :class:`SumLoss` it stands in.
+        link: The map from logits to probabilities: a :class:`Link` or its config. ``None`` means the loss's own link.
+            That is the sigmoid for most losses. A loss that is not pointwise takes the link of the :class:`SumLoss`
+            that it is part of.
         use_sigmoid: Always True: every class is scored by itself. Configs of other projects pass it on.
-        check_inputs: Whether every call looks for labels that mean nothing and for logits that are not numbers.
-            Without, bad input gives a bad loss, and a GPU need not wait for the answer.
+        check_inputs: Whether every call checks that labels are valid and logits are finite. Without the check, bad
+            input gives a bad loss, and a GPU need not be waited for.
         own_link: The link that a subclass gives itself.
         compile: Whether the loss runs through :func:`torch.compile`. Compiled, it does not check its inputs.
     """
@@ -39,8 +46,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
     soft_targets = True
     """Whether the loss is defined for targets between 0 and 1."""
     leaves_out_unknown = False
-    """Whether :meth:`values` of a pointwise loss is 0 at unknown labels by itself, as :func:`pair_loss` is."""
-
+    """Whether :meth:`values` of a pointwise loss is 0 at unknown labels. Where it may not be, the base sets it to 0."""
     remembers_samples = False
     """Whether the loss keeps something for every sample of the training set, by ``sample_idx``."""
     looks_across_samples = False
@@ -61,9 +67,10 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
     ):
         super().__init__()
         if unexpected:
+            taken = ', '.join(each.name for each in parameters_of(type(self)))
             raise TypeError(
-                f'{type(self).__name__} takes {", ".join(arguments_of(type(self)))}, got {", ".join(unexpected)} '
-                '(if a _base_ of the config sets it for another loss, add _delete_=True)'
+                f'{type(self).__name__} takes {taken}, got {", ".join(unexpected)} (if a _base_ of the config sets it '
+                'for another loss, add _delete_=True)'
             )
         if not isinstance(loss_weight, Real):
             raise TypeError(f'loss_weight must be a number, got {loss_weight!r}')
@@ -94,7 +101,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
             self.compile(**compat.compile_settings())
 
     def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        """The unreduced loss.
+        """Compute the unreduced loss.
 
         Args:
             logits: (N, C), float32 or float64.
@@ -105,7 +112,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
         raise NotImplementedError
 
     def parts_of(self, logits: Tensor, target: Tensor, weight: Tensor | None, **kwargs) -> list[Values]:
-        """The unreduced loss, weighted, in parts that are averaged separately and added.
+        """Compute the unreduced, weighted loss in parts. The parts are averaged separately, then added.
 
         Args:
             logits: (N, C).
@@ -133,7 +140,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
         reduction_override: str | None = None,
         **kwargs,
     ) -> Tensor:
-        """The loss, in OpenMMLab's call convention.
+        """Compute the loss, in OpenMMLab's call convention.
 
         Args:
             cls_score: Logits, (N, C). Half precision is computed in float32.
@@ -163,7 +170,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
 
     @property
     def wants_training_labels(self) -> bool:
-        """Whether the loss wants to see the labels of the training set before it starts."""
+        """Whether the loss needs the labels of the training set before it starts."""
         return False
 
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
@@ -178,28 +185,96 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
         """Share what the processes of a distributed training remember; ``TrainingSetHook`` calls it after an epoch."""
 
     def adopt_link(self, link: Link) -> None:
-        """Read through the link of the sum that this loss stands in, unless it has its own."""
+        """Take the link of the sum that this loss is part of, unless it has its own."""
         if self.adopts_link:
             self.link = link
 
     def probabilities(self, cls_score: Tensor) -> Tensor:
-        """What the logits of this loss read as, through its link."""
+        """Return the probabilities of logits, by the link of the loss."""
         return self.link(promote(cls_score))
 
     def logit_probabilities(self, cls_score: Tensor) -> Tensor:
-        """The log-odds of :meth:`probabilities`, exact in the tails."""
+        """Return the log-odds of :meth:`probabilities`, exact in the tails."""
         return self.link.logit_probabilities(promote(cls_score))
 
 
-def arguments_of(kind: type[MultiLabelLoss]) -> list[str]:
-    """What the constructor of a loss takes: its own arguments, and those of all losses."""
-    names = dict.fromkeys(
-        parameter.name
-        for constructor in (kind.__init__, MultiLabelLoss.__init__)
-        for parameter in inspect.signature(constructor).parameters.values()
-        if parameter.kind is not parameter.VAR_KEYWORD
-    )
-    return [name for name in names if name not in ('self', 'own_link')]
+class FunctionLoss(MultiLabelLoss):
+    """A loss that is a function of logits, targets and settings.
+
+    A subclass names the function. The arguments of the function that have a default are the settings: the loss takes
+    them next to the arguments of :class:`MultiLabelLoss`, with the same defaults, and passes them on in each call. The
+    settings ``positive`` and ``negative`` are terms, or their names in a config.
+
+    Every function of :mod:`mmml_losses.functional` returns 0 at unknown labels.
+    """
+
+    leaves_out_unknown = True
+    function: ClassVar[Callable[..., Tensor]]
+    inputs: ClassVar[tuple[str, ...]] = ('weight',)
+    """Arguments of the function that have a default, and that are not settings."""
+
+    def __init_subclass__(cls, **kwargs) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__signature__ = inspect.Signature(parameters_of(cls))  # type: ignore[attr-defined]
+
+    def __init__(self, *values, **arguments):
+        signature = settings_signature(type(self))
+        given = {name: arguments.pop(name) for name in signature.parameters if name in arguments}
+        bound = signature.bind(*values, **given)
+        bound.apply_defaults()
+        settings = bound.arguments
+        for name, build in (('positive', build_positive), ('negative', build_negative)):
+            if name in settings:
+                settings[name] = build(settings[name])
+        super().__init__(**{'own_link': self.own_link_of(settings), **arguments})
+        self.settings = settings
+        self.check_settings()
+
+    def own_link_of(self, settings: dict[str, Any]) -> Link | None:
+        """Return the link that makes the loss proper; None for the sigmoid."""
+        return None
+
+    def check_settings(self, **inputs: Any) -> None:
+        """Let the function raise its errors for bad settings now, and not in the first iteration.
+
+        Args:
+            **inputs: What the function needs, apart from logits and targets.
+        """
+        self.function(torch.zeros(1, 2), torch.zeros(1, 2), **inputs, **self.settings)
+
+    def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
+        return self.function(logits, target, **self.settings)
+
+    def own_reason_against_anchors(self) -> str | None:
+        if not self.settings.get('negative', bce_negative).teaches_absence:
+            return NEVER_ABSENT
+        return None
+
+    def extra_repr(self) -> str:
+        return ', '.join(f'{name}={value!r}' for name, value in self.settings.items())
+
+
+def settings_signature(kind: type[MultiLabelLoss]) -> inspect.Signature:
+    """Return the settings of the function of a loss, with their defaults; none for a loss without a function."""
+    if not hasattr(kind, 'function'):
+        return inspect.Signature()
+    parameters = inspect.signature(kind.function).parameters.values()
+    return inspect.Signature([p for p in parameters if p.default is not p.empty and p.name not in kind.inputs])
+
+
+def parameters_of(kind: type[MultiLabelLoss]) -> list[inspect.Parameter]:
+    """Return what the constructor of a loss takes: its own arguments, its settings, and those of all losses."""
+    common = inspect.signature(MultiLabelLoss.__init__).parameters.values()
+    parameters = [
+        *inspect.signature(kind.__init__).parameters.values(),
+        *settings_signature(kind).parameters.values(),
+        *(each.replace(kind=each.KEYWORD_ONLY) for each in common if each.kind is each.POSITIONAL_OR_KEYWORD),
+    ]
+    named: dict[str, inspect.Parameter] = {}
+    for each in parameters:
+        if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD) and each.name not in ('self', 'own_link'):
+            named.setdefault(each.name, each)
+    return sorted(named.values(), key=lambda each: each.kind)
 
 
 def build_link(link: Link | dict | None, own: Link) -> Link:

@@ -7,12 +7,14 @@ import math
 import torch
 from torch import Tensor
 
+from ...functional.sets import promote_half
+
 
 def promote(logits: Tensor) -> Tensor:
-    """Half precision to float32; float32 and float64 as they are."""
+    """Convert half precision to float32; return float32 and float64 unchanged."""
     if not logits.is_floating_point():
         raise TypeError(f'cls_score must be a floating-point tensor, got {logits.dtype}')
-    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    return promote_half(logits)
 
 
 def one_hot_targets(target: Tensor, logits: Tensor) -> Tensor:
