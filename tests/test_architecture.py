@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -160,6 +161,20 @@ def project_breaches(imports: list[Import]) -> set[str]:
     }
 
 
+def written_defaults(source: str) -> list[tuple[str, float]]:
+    """List the numbers that are defaults of arguments or of fields; 0 and 1 switch something off and are left out."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            arguments = [*node.args.posonlyargs, *node.args.args]
+            found += zip(reversed(arguments), reversed(node.args.defaults), strict=False)
+            found += zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        elif isinstance(node, ast.ClassDef):
+            found += ((each.target, each.value) for each in node.body if isinstance(each, ast.AnnAssign))
+    numbers = ((getattr(name, 'arg', None) or name.id, getattr(value, 'value', None)) for name, value in found)
+    return [(name, value) for name, value in numbers if type(value) in (int, float) and value not in (0, 1)]
+
+
 @pytest.fixture(scope='module')
 def imports() -> list[Import]:
     found = read_imports(PACKAGE)
@@ -186,6 +201,18 @@ def test_our_own_modules_are_imported_relatively(imports):
 
 def test_other_projects_stay_in_their_rooms(imports):
     assert project_breaches(imports) - ALLOWED == set()
+
+
+def test_each_default_of_a_loss_is_written_once():
+    files = [file for room in ('functional', 'losses') for file in sorted((PACKAGE / room).rglob('*.py'))]
+    defaults = Counter(each for file in files for each in written_defaults(file.read_text(encoding='utf-8')))
+    assert ('lamb', 1.5) in defaults
+    assert [default for default, times in defaults.items() if times > 1] == []
+
+
+def test_defaults_are_found_in_functions_and_fields():
+    source = 'class A:\n    lamb: float = 1.5\n    def f(self, a, gamma=4.0, *, b, margin=0.05, scale=1.0, mode=B): ...'
+    assert written_defaults(source) == [('lamb', 1.5), ('gamma', 4.0), ('margin', 0.05)]
 
 
 @pytest.mark.parametrize(
