@@ -161,10 +161,10 @@ def role_loss(
     Returns:
         One value per label, (N, C), not reduced; and the mean of both regularisers, one value for the batch.
     """
-    regularizers = (
+    own, estimated = (
         expected_positive_regularizer(x.sigmoid(), expected_positives, targets) for x in (logits, estimated_logits)
     )
-    return role_values(logits, targets, estimated_logits), sum(regularizers) / 2
+    return role_values(logits, targets, estimated_logits), (own + estimated) / 2
 
 
 def _half_of_role(logits: Tensor, given_logits: Tensor, targets: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -83,7 +82,7 @@ def spa_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
 
 def spa_inverse_logit_probabilities(log_odds: Tensor, **parameters: float) -> Tensor:
     """The logits whose :func:`spa_logit_probabilities` are ``log_odds``; the arguments are those of that function."""
-    return _invert(partial(spa_logit_probabilities, **parameters), log_odds)
+    return _invert(lambda logits: spa_logit_probabilities(logits, **parameters), log_odds)
 
 
 def phi_logit_probabilities(
@@ -167,7 +166,7 @@ def phi_inverse_logit_probabilities(
     """The logits whose :func:`phi_logit_probabilities` are ``log_odds``; the arguments are those of that function."""
     if margin != 0:
         raise ValueError(f'margin must be 0, got {margin}: with a margin, many logits read as the probability 0')
-    return _invert(partial(phi_logit_probabilities, margin=margin, **parameters), log_odds)
+    return _invert(lambda logits: phi_logit_probabilities(logits, margin=margin, **parameters), log_odds)
 
 
 def temperature_scaling(log_odds: Tensor, temperature: float | Tensor) -> Tensor:

@@ -89,20 +89,22 @@ class _PairLoss(torch.autograd.Function):
         if torch.compiler.is_compiling() or not torch.is_grad_enabled():
             return gradient * slopes, None, None, None, None
         # The gradient itself is to be differentiated: the stored slopes are constants, so go through the terms.
-        values = compose_pair(logits, targets, *ctx.terms, weight)
+        values = compose_pair(logits, targets, ctx.terms[0], ctx.terms[1], weight)
         return torch.autograd.grad(values, logits, gradient, create_graph=True)[0], None, None, None, None
 
 
 def _at_once(logits: Tensor, targets: Tensor, positive: Term, negative: Term) -> tuple[Tensor, Tensor]:
     """Compute both terms everywhere. No shape depends on the data: this is what is compiled, and what a GPU runs."""
     all_known = visits_values(targets) and targets.numel() and targets.amin().item() >= 0
-    outputs = zip(_own(negative, logits), _own(positive, logits), strict=True)
+    negative_value, negative_slope = _own(negative, logits)
+    positive_value, positive_slope = _own(positive, logits)
     if all_known:
-        return tuple(of_negative.lerp_(of_positive, targets) for of_negative, of_positive in outputs)
+        return negative_value.lerp_(positive_value, targets), negative_slope.lerp_(positive_slope, targets)
     # A product instead of a mask, which compiled code would store, and slowly.
     known = (targets >= 0).to(logits.dtype)
     share = targets.clamp(min=0)
-    return tuple(of_negative.lerp_(of_positive, share).mul_(known) for of_negative, of_positive in outputs)
+    values = negative_value.lerp_(positive_value, share).mul_(known)
+    return values, negative_slope.lerp_(positive_slope, share).mul_(known)
 
 
 def _own(term: Term, logits: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import combinations
 
 import torch
@@ -105,15 +106,12 @@ def expected_positive_regularizer(
         One value for the batch, a tensor of no dimensions; 0 for a batch without known labels.
     """
     if targets is None:
-        samples, labels = len(probabilities), probabilities.numel()
-        predicted = probabilities.sum()
-    else:
-        known = targets >= 0
-        samples, labels = known.any(dim=1).sum(), known.sum()
-        predicted = probabilities.masked_fill(~known, 0).sum()
+        targets = torch.zeros_like(probabilities)
+    known = targets >= 0
     # Numerator and denominator of the formula times B: a batch without labels divides by 1.
-    excess = predicted - expected_positives * samples
-    return (excess / (labels.clamp(min=1) if isinstance(labels, Tensor) else max(labels, 1))).square()
+    samples = known.any(dim=1).sum().to(probabilities.dtype)
+    excess = probabilities.masked_fill(~known, 0).sum() - expected_positives * samples
+    return (excess / known.sum().clamp(min=1)).square()
 
 
 def consistency_regularizer(probabilities: Sequence[Tensor], targets: Tensor) -> Tensor:
@@ -132,4 +130,5 @@ def consistency_regularizer(probabilities: Sequence[Tensor], targets: Tensor) ->
     if len(probabilities) < 2:
         raise ValueError(f'probabilities must be of at least 2 views, got {len(probabilities)}')
     known = (targets >= 0).to(probabilities[0].dtype)
-    return sum(((one - other).square() * known).sum(dim=1) for one, other in combinations(probabilities, 2))
+    distances = [((one - other).square() * known).sum(dim=1) for one, other in combinations(probabilities, 2)]
+    return reduce(torch.add, distances)

@@ -52,9 +52,9 @@ class Sets:
         self.weight = None if weight is None else weight.unsqueeze(1)
         self.way = way
         # The shapes in which dimension 1 of the matrix is what is compared, without and with weights.
-        self.rows = [(buckets * size, classes)] if way in ('sample', 'both') else []
-        columns = (buckets, size * classes) if way == 'joint' else (buckets, size, classes)
-        self.blocks = [] if way == 'sample' else [columns]
+        self.rows: list[tuple[int, ...]] = [(buckets * size, classes)] if way in ('sample', 'both') else []
+        columns: tuple[int, ...] = (buckets, size * classes) if way == 'joint' else (buckets, size, classes)
+        self.blocks: list[tuple[int, ...]] = [] if way == 'sample' else [columns]
         self.class_shape = (classes,) if bucket_size is None else (buckets, classes)
 
     def opponents(

@@ -239,7 +239,8 @@ def circle_loss(
     fixed = similarities.detach()
     positive_scores = gamma * (fixed - (1 + margin)).clamp(max=0) * (similarities - (1 - margin))
     negative_scores = gamma * (fixed + margin).clamp(min=0) * (similarities - margin)
-    return sets.split(exact_softplus(sum(sets.opponents(positive_scores, negative_scores))))
+    positives, negatives = sets.opponents(positive_scores, negative_scores)
+    return sets.split(exact_softplus(positives + negatives))
 
 
 def dr_loss(

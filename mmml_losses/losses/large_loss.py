@@ -106,7 +106,7 @@ class LargeLossCorrection(PairLoss):
         super().check_settings(clean_rate=1.0)
 
     @property
-    def remembers_samples(self) -> bool:
+    def remembers_samples(self) -> bool:  # type: ignore[override]
         """Whether the loss keeps something for every sample, so that processes must share it."""
         return self.memory is not None
 
@@ -162,6 +162,7 @@ class LargeLossCorrection(PairLoss):
         return values
 
     def _remembered(self, sample_idx: Tensor, target: Tensor) -> Tensor:
+        assert self.memory is not None
         return self.memory.read(sample_idx, target.size(1)).to(target.device) > 0
 
 

@@ -121,7 +121,7 @@ class ScaledLink(Link):
 
     def __init__(self, base: Link | dict | None = None):
         super().__init__()
-        self.base = MODELS.build(base) if isinstance(base, dict) else base
+        self.base: Link | None = MODELS.build(base) if isinstance(base, dict) else base  # type: ignore[assignment]
 
     def take_base(self, own: Link) -> None:
         """Stand on the own link of a loss, unless told otherwise."""

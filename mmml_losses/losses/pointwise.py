@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from torch import Tensor
 
 from .. import functional as F
 from ..registry import LOSSES
@@ -26,7 +29,7 @@ class PairLoss(FunctionLoss):
         >>> PairLoss(positive=dict(type='focal_margin', margin=0.5), negative='hill')
     """
 
-    function = staticmethod(F.pair_loss)
+    function: ClassVar[Callable[..., Tensor]] = staticmethod(F.pair_loss)
 
     def own_link_of(self, settings: dict[str, Any]) -> Link | None:
         positive, negative = settings['positive'], settings['negative']

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
+import torch
 from torch import Tensor, nn
 
 from ..registry import LOSSES
@@ -73,7 +76,7 @@ class SumLoss(MultiLabelLoss):
     def parts(
         self, cls_score: Tensor, target: Tensor, reduction_override: str | None = None, **kwargs
     ) -> dict[str, Tensor]:
-        """Each part by name, reduced and weighted as it enters the sum."""
+        """Compute each part by name, reduced and weighted as it enters the sum."""
         if reduction_override == 'none':
             raise ValueError("reduction_override must be 'mean' or 'sum' for SumLoss: its parts differ in shape")
         return {
@@ -90,9 +93,9 @@ class SumLoss(MultiLabelLoss):
         reduction_override: str | None = None,
         **kwargs,
     ) -> Tensor:
-        """The sum of :meth:`parts`; the arguments are those of :class:`MultiLabelLoss` and go to every part."""
+        """Add the :meth:`parts`; the arguments are those of :class:`MultiLabelLoss` and go to every part."""
         parts = self.parts(cls_score, target, reduction_override, weight=weight, avg_factor=avg_factor, **kwargs)
-        return sum(parts.values())
+        return reduce(torch.add, parts.values())
 
 
 def _build_part(name: str, loss: MultiLabelLoss | dict) -> MultiLabelLoss:

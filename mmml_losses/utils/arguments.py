@@ -8,7 +8,7 @@ from numbers import Integral, Real
 import numpy as np
 
 
-def check_choice(name: str, value: str, choices: Collection[str]) -> str:
+def check_choice(name: str, value: str | None, choices: Collection[str | None]) -> str | None:
     """Read an argument that is one of a few words."""
     if value not in choices:
         raise ValueError(f'{name} must be one of {", ".join(map(repr, choices))}, got {value!r}')

@@ -90,7 +90,7 @@ def test_its_config_is_found_and_its_settings_are_those_of_the_function(added):
     targets[0, 1] = -1
     expected = compose_pair(logits, targets, module.bce_positive, module.PowerNegative(2.5))
     torch.testing.assert_close(loss(logits, targets, reduction_override='none'), expected)
-    with pytest.raises(TypeError, match='PowerLoss takes power, reduction, .*, got exponent'):
+    with pytest.raises(TypeError, match=r'PowerLoss takes power, reduction, .*, got exponent'):
         LOSSES.build(dict(type='PowerLoss', exponent=2))
 
 

@@ -54,6 +54,13 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
     goes_by_epochs = False
     """Whether what the loss does depends on the epoch."""
 
+    reduction: str
+    loss_weight: float
+    link: Link
+    check_inputs: bool
+    adopts_link: bool
+    compiled: bool
+
     def __init__(
         self,
         reduction: str = 'mean',
@@ -209,13 +216,13 @@ class FunctionLoss(MultiLabelLoss):
     """
 
     leaves_out_unknown = True
-    function: ClassVar[Callable[..., Tensor]]
+    function: ClassVar[Callable[..., Any]]
     inputs: ClassVar[tuple[str, ...]] = ('weight',)
     """Arguments of the function that have a default, and that are not settings."""
 
     def __init_subclass__(cls, **kwargs) -> None:
         super().__init_subclass__(**kwargs)
-        cls.__signature__ = inspect.Signature(parameters_of(cls))  # type: ignore[attr-defined]
+        cls.__signature__ = inspect.Signature(parameters_of(cls))
 
     def __init__(self, *values, **arguments):
         signature = settings_signature(type(self))
@@ -278,16 +285,15 @@ def parameters_of(kind: type[MultiLabelLoss]) -> list[inspect.Parameter]:
 
 
 def build_link(link: Link | dict | None, own: Link) -> Link:
-    """The link that a loss was given, by value or by config; its own by default, and below a fitted one."""
+    """Build the link of a loss from what it was given; by default its own, which is also the base of a fitted link."""
     if link is None:
         return own
-    if isinstance(link, dict):
-        link = MODELS.build(link)
-    if not isinstance(link, Link):
+    built: object = MODELS.build(link) if isinstance(link, dict) else link
+    if not isinstance(built, Link):
         raise TypeError(
             f"link must be a link of mmml_losses, its config or None ('phi' is known to FocalLoss and AsymmetricLoss), "
-            f'got {link!r}'
+            f'got {built!r}'
         )
-    if isinstance(link, ScaledLink):
-        link.take_base(own)
-    return link
+    if isinstance(built, ScaledLink):
+        built.take_base(own)
+    return built

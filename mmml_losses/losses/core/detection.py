@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -19,6 +21,11 @@ class DetectionProtocol:
     """Whether heads call :meth:`get_cls_channels` and :meth:`get_activation` instead of taking a softmax."""
     custom_activation = True
     """Whether RoI heads call :meth:`get_accuracy`, and :meth:`get_activation` between the stages of a cascade."""
+    # Of MultiLabelLoss:
+    remembers_samples: bool
+    looks_across_samples: bool
+    probabilities: Callable[[Tensor], Tensor]
+
     in_roi_head = False
     """Whether the loss belongs to a RoI head. :meth:`get_cls_channels` sets it."""
 

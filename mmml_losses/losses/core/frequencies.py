@@ -37,6 +37,9 @@ class ClassFrequencies(nn.Module):
         needs_num_samples: Whether the number of images must be known, too.
     """
 
+    counts: Tensor
+    num_samples: Tensor
+
     def __init__(
         self,
         class_frequencies: Sequence[float] | str | Path | None = None,
@@ -53,11 +56,14 @@ class ClassFrequencies(nn.Module):
             if num_samples is not None:
                 raise ValueError(f'num_samples must come with class_frequencies, got {num_samples} alone')
             return
+        counts: Sequence[float] | np.ndarray
         if isinstance(class_frequencies, (str, Path)):
-            class_frequencies, num_samples = load_counts(class_frequencies, num_samples)
+            counts, num_samples = load_counts(class_frequencies, num_samples)
+        else:
+            counts = class_frequencies
         if num_samples is None and needs_num_samples:
             raise ValueError('num_samples, the number of training images, must come with class_frequencies, got None')
-        self._set(class_frequencies, num_samples, source='config')
+        self._set(counts, num_samples, source='config')
 
     @property
     def known(self) -> bool:
@@ -106,7 +112,7 @@ class ClassFrequencies(nn.Module):
     def _state(self) -> tuple[Tensor, Tensor]:
         return self.counts, self.num_samples
 
-    def _set(self, counts: Sequence[float] | Tensor, num_samples: float | None, source: str) -> None:
+    def _set(self, counts: Sequence[float] | np.ndarray | Tensor, num_samples: float | None, source: str) -> None:
         counts, num_samples = check_class_frequencies(counts, num_samples)
         # New tensors: those before may have another length, and in EMA or DDP somebody else may hold them.
         self.counts = counts.to(self.counts)
@@ -166,7 +172,9 @@ def load_counts(path: str | Path, num_samples: float | None) -> tuple[np.ndarray
     return counts, num_samples if in_file is None else in_file
 
 
-def check_class_frequencies(counts: Sequence[float] | Tensor, num_samples: float | None) -> tuple[Tensor, float | None]:
+def check_class_frequencies(
+    counts: Sequence[float] | np.ndarray | Tensor, num_samples: float | None
+) -> tuple[Tensor, float | None]:
     """Return counts of images as a tensor (C,) in float64, checked against the number of images."""
     counts = torch.as_tensor(checked_frequencies(counts), dtype=torch.float64)
     if not counts.numel():

@@ -147,7 +147,7 @@ class SampleMemory(nn.Module):
             lowest, highest = (bound.item() for bound in sample_idx.aminmax())
             if lowest < 0:
                 raise ValueError(f'sample_idx must be at least 0, got {lowest}')
-            self._resize(max(highest + 1, self.size), classes)
+            self._resize(max(int(highest) + 1, self.size), classes)
         else:
             self._resize(self.size, classes)
 

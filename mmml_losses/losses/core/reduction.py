@@ -22,7 +22,7 @@ class Values(NamedTuple):
     """
 
     values: Tensor
-    count: Tensor | int
+    count: Tensor | int  # type: ignore[assignment]  # tuple has a method of this name
 
 
 def weight_matrix(weight: Tensor, target: Tensor) -> Tensor:
