@@ -48,7 +48,7 @@ def splc_loss(
     spared_margin: float = 0.0,
     logit_probabilities: Tensor | None = None,
 ) -> Tensor:
-    r"""Self-paced loss correction over any pair of terms (Zhang et al., Eq. 10).
+    r"""Compute SPLC, self-paced loss correction over any pair of terms (Zhang et al., Eq. 10).
 
     A pseudo-positive, an unobserved label with :math:`p > \tau`, takes the positive term. The correction is meant for
     trainings that have begun to work: the authors start it after the first epoch, and add over batch and classes.
@@ -80,7 +80,7 @@ def lasd_loss(
     gamma_positive: float = AsymmetricPositive.gamma,
     gamma_negative: float = AsymmetricNegative.gamma,
 ) -> Tensor:
-    r"""Leveraged asymmetric loss with disambiguation (paper of LASD, Eq. 6).
+    r"""Compute LASD, the leveraged asymmetric loss with disambiguation (paper of LASD, Eq. 6).
 
     .. math::
         \mathbf{1}_{y = 1}\,L_{\gamma^+} + \mathbf{1}_{y = 0}\left(

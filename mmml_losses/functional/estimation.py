@@ -16,7 +16,7 @@ from .terms import EntropyNegative, bce_positive, nothing
 
 
 def em_loss(logits: Tensor, targets: Tensor, alpha: float = EntropyNegative.alpha) -> Tensor:
-    r"""Entropy maximisation, EM (Zhou et al., 2022).
+    r"""Compute entropy maximisation, EM (Zhou et al., 2022).
 
     Positives pay :math:`-\log p`; unobserved labels pay minus their entropy times :math:`\alpha`, which pulls them
     towards doubt and lets go where the model is sure (:class:`EntropyNegative`). The loss may be negative.
@@ -39,7 +39,7 @@ def em_apl_loss(
     alpha: float = EntropyNegative.alpha,
     beta: float = 0.4,
 ) -> Tensor:
-    r"""EM with asymmetric pseudo-labelling, EM + APL (Zhou et al., 2022).
+    r"""Compute EM with asymmetric pseudo-labelling, EM + APL (Zhou et al., 2022).
 
     As :func:`em_loss`, but an unobserved label that was found to be a pseudo-negative pays the cross-entropy with its
     soft label :math:`s`, :math:`-\beta\,(s\log p + (1 - s)\log(1 - p))`.
@@ -66,7 +66,7 @@ def em_apl_loss(
 def pseudo_negative_counts(
     unobserved: Tensor, negative_share: float, epoch: int, warmup_epochs: int, max_epochs: int
 ) -> Tensor:
-    r"""How many pseudo-negatives each class has from an epoch on, by the self-paced schedule of APL.
+    r"""Return the number of pseudo-negatives of each class from an epoch on, by the self-paced schedule of APL.
 
     With :math:`n_c` unobserved labels of class :math:`c`, share :math:`\theta`, :math:`w` warm-up epochs and :math:`E`
     epochs in all, every epoch after the warm-up adds the same number, and the last one completes the share:
@@ -89,7 +89,7 @@ def pseudo_negative_counts(
 
 
 def lowest_per_class(log_odds: Tensor, candidates: Tensor, counts: Tensor) -> Tensor:
-    """The candidates of lowest probability in each class, by which APL picks pseudo-negatives.
+    """Mark the candidates of lowest probability in each class, which APL takes as pseudo-negatives.
 
     Args:
         log_odds: (M, C), over the training set.
@@ -115,7 +115,7 @@ def epr_values(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def epr_loss(logits: Tensor, targets: Tensor, expected_positives: float) -> tuple[Tensor, Tensor]:
-    r"""Expected positive regularisation, EPR (Cole et al., 2021).
+    r"""Compute expected positive regularisation, EPR (Cole et al., 2021).
 
     Observed positives pay :math:`-\log p`, unobserved labels pay nothing but the
     :func:`expected_positive_regularizer`. The authors' code takes the mean of the former over all labels of the batch
@@ -141,7 +141,7 @@ def role_values(logits: Tensor, targets: Tensor, estimated_logits: Tensor) -> Te
 def role_loss(
     logits: Tensor, targets: Tensor, estimated_logits: Tensor, expected_positives: float
 ) -> tuple[Tensor, Tensor]:
-    r"""Regularised online label estimation, ROLE (Cole et al., 2021).
+    r"""Compute regularised online label estimation, ROLE (Cole et al., 2021).
 
     Predictions :math:`p` and estimates :math:`q` of the labels of the training set train each other. Each half takes
     the other as given (:math:`\mathrm{sg}` stops the gradient), pays for observed positives and is regularised:

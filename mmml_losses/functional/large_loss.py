@@ -30,7 +30,7 @@ ROUNDING = 1e-6  # 1 - 0.998 is a little more than 0.002, and a thousand times t
 
 
 def clean_rate_of(epoch: int, relative_increase: float) -> float:
-    r"""The clean rate :math:`R = \max(1 - \Delta_{rel}\,t, 0)` of epoch :math:`t`, counted from 0.
+    r"""Return the clean rate :math:`R = \max(1 - \Delta_{rel}\,t, 0)` of epoch :math:`t`, counted from 0.
 
     Args:
         epoch: The epoch, from 0, of which the losses are left alone.
@@ -40,7 +40,7 @@ def clean_rate_of(epoch: int, relative_increase: float) -> float:
 
 
 def large_losses(logits: Tensor, targets: Tensor, share: float, negative: AnyTerm = bce_negative) -> Tensor:
-    r"""Which unobserved labels have the largest losses.
+    r"""Mark the unobserved labels with the largest losses.
 
     Args:
         logits: (N, C).
@@ -65,7 +65,7 @@ def large_losses(logits: Tensor, targets: Tensor, share: float, negative: AnyTer
 
 
 def _largest(values: Tensor, count: int) -> Tensor:
-    """The largest values, in falling order."""
+    """Return the largest values, in falling order."""
     if visits_values(values) and values.numel() > BLOCK:
         # Whatever a sample is too low a bound for need not be sorted; if the sample misleads, all of it is.
         sample = values[::SAMPLE_STEP]
@@ -86,7 +86,7 @@ def large_loss_rejection(
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> Tensor:
-    """Large loss rejection, LL-R: large losses of unobserved labels count as 0.
+    """Compute large loss rejection, LL-R: large losses of unobserved labels count as 0.
 
     Args:
         logits: (N, C).
@@ -110,7 +110,7 @@ def large_loss_correction(
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> Tensor:
-    """Temporary large loss correction, LL-Ct: unobserved labels of large loss count as positive in this batch.
+    """Compute temporary large loss correction, LL-Ct: large losses become positive labels in this batch.
 
     Args:
         logits: (N, C).
@@ -135,7 +135,7 @@ def large_loss_permanent_correction(
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> tuple[Tensor, Tensor]:
-    r"""Permanent large loss correction, LL-Cp: a label that was corrected once stays positive.
+    r"""Compute permanent large loss correction, LL-Cp: a label that was corrected once stays positive.
 
     Args:
         logits: (N, C).

@@ -1,7 +1,8 @@
-r"""Inverse links: how a logit :math:`v` reads as a probability :math:`\eta`.
+r"""Inverse links: the maps from a logit :math:`v` to a probability :math:`\eta`.
 
 ``*_logit_probabilities`` is the log-odds :math:`\log\frac{\eta}{1 - \eta}`. It is computed without the probability, so
-that it stays exact where :math:`\eta` rounds to 0 or 1. ``*_link`` is its sigmoid, and ``*_inverse_link`` the way back.
+that it stays exact where :math:`\eta` rounds to 0 or 1. ``*_link`` is its sigmoid, and ``*_inverse_link`` the inverse
+of that.
 ``*_scaling`` corrects log-odds after training; it is a link on top of another.
 """
 
@@ -19,7 +20,7 @@ from .terms import AsymmetricNegative, AsymmetricPositive, SPANegative, SPAPosit
 
 
 def sigmoid_link(logits: Tensor) -> Tensor:
-    r"""The logistic link, :math:`\eta = \sigma(v)`, whose log-odds are the logits themselves."""
+    r"""Compute the logistic link, :math:`\eta = \sigma(v)`, whose log-odds are the logits themselves."""
     return logits.sigmoid()
 
 
@@ -32,7 +33,7 @@ def spa_logit_probabilities(
     negative_slope: float = SPANegative.slope,
     negative_shift: float = SPANegative.shift,
 ) -> Tensor:
-    r"""Log-odds of the SPA link, :math:`\log a - \log b` with :math:`a, b` as in :func:`spa_link`.
+    r"""Compute the log-odds of the SPA link, :math:`\log a - \log b` with :math:`a, b` as in :func:`spa_link`.
 
     Args:
         logits: Any shape.
@@ -52,7 +53,7 @@ def spa_logit_probabilities(
 
 
 def spa_link(logits: Tensor, **parameters: float) -> Tensor:
-    r"""The link that makes SPA strictly proper: its conditional risk is minimal at the true probability.
+    r"""Compute the link that makes SPA strictly proper: its conditional risk is minimal at the true probability.
 
     .. math::
         \eta(v) = \frac{a}{a + b},\qquad
@@ -70,7 +71,7 @@ def spa_link(logits: Tensor, **parameters: float) -> Tensor:
 
 
 def spa_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
-    r"""The logits whose :func:`spa_link` is ``probabilities``.
+    r"""Compute the logits whose :func:`spa_link` is ``probabilities``.
 
     Args:
         probabilities: Any shape, inside (0, 1).
@@ -81,7 +82,7 @@ def spa_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
 
 
 def spa_inverse_logit_probabilities(log_odds: Tensor, **parameters: float) -> Tensor:
-    """The logits whose :func:`spa_logit_probabilities` are ``log_odds``; the arguments are those of that function."""
+    """Invert :func:`spa_logit_probabilities`, with the same parameters."""
     return _invert(lambda logits: spa_logit_probabilities(logits, **parameters), log_odds)
 
 
@@ -92,8 +93,9 @@ def phi_logit_probabilities(
     margin: float = AsymmetricNegative.margin,
     alpha: float = 0.5,
 ) -> Tensor:
-    r"""Log-odds of the map :math:`\phi`, :math:`\log h((z - m)_+; \gamma^-) - \log h(1 - z; \gamma^+)`; see
-    :func:`phi_link`. Weights of the two terms add :math:`\log((1 - \alpha)/\alpha)`.
+    r"""Compute the log-odds of :func:`phi_link`, :math:`\log h((z - m)_+; \gamma^-) - \log h(1 - z; \gamma^+)`.
+
+    Weights of the two terms add :math:`\log((1 - \alpha)/\alpha)`.
 
     Without a margin, :math:`\log h(\sigma(v); \gamma) = (\gamma - 1)\log\sigma(v) + \log(e^v + \gamma\log(1 + e^v))`
     for logits :math:`v` of any size.
@@ -131,7 +133,7 @@ def phi_logit_probabilities(
 
 
 def phi_link(logits: Tensor, **parameters: float) -> Tensor:
-    r"""The probability behind a logit that Focal or ASL has trained (Cheng and Vasconcelos, Eq. 13 to 15).
+    r"""Compute the probability of a logit that Focal or ASL has trained (Cheng and Vasconcelos, Eq. 13 to 15).
 
     .. math::
         \phi(z) = \frac{h((z - m)_+; \gamma^-)}{h((z - m)_+; \gamma^-) + h(1 - z; \gamma^+)},\qquad
@@ -150,7 +152,7 @@ def phi_link(logits: Tensor, **parameters: float) -> Tensor:
 
 
 def phi_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
-    r"""The logits whose :func:`phi_link` is ``probabilities``; there is one for each only without a margin.
+    r"""Compute the logits whose :func:`phi_link` is ``probabilities``; without a margin there is one for each.
 
     Args:
         probabilities: Any shape, inside (0, 1).
@@ -163,14 +165,14 @@ def phi_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
 def phi_inverse_logit_probabilities(
     log_odds: Tensor, margin: float = AsymmetricNegative.margin, **parameters: float
 ) -> Tensor:
-    """The logits whose :func:`phi_logit_probabilities` are ``log_odds``; the arguments are those of that function."""
+    """Invert :func:`phi_logit_probabilities`, with the same parameters."""
     if margin != 0:
         raise ValueError(f'margin must be 0, got {margin}: with a margin, many logits read as the probability 0')
     return _invert(lambda logits: phi_logit_probabilities(logits, margin=margin, **parameters), log_odds)
 
 
 def temperature_scaling(log_odds: Tensor, temperature: float | Tensor) -> Tensor:
-    r"""Temperature scaling (Guo et al., 2017), :math:`u / T`.
+    r"""Apply temperature scaling (Guo et al., 2017), :math:`u / T`.
 
     Args:
         log_odds: Any shape.
@@ -180,7 +182,7 @@ def temperature_scaling(log_odds: Tensor, temperature: float | Tensor) -> Tensor
 
 
 def platt_scaling(log_odds: Tensor, scale: float | Tensor, bias: float | Tensor) -> Tensor:
-    r"""Platt scaling (Platt, 1999), :math:`a u + b`.
+    r"""Apply Platt scaling (Platt, 1999), :math:`a u + b`.
 
     Args:
         log_odds: Any shape.
@@ -191,7 +193,7 @@ def platt_scaling(log_odds: Tensor, scale: float | Tensor, bias: float | Tensor)
 
 
 def vector_scaling(log_odds: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
-    r"""Vector scaling (Guo et al., 2017), Platt scaling for each class by itself: :math:`a_c u_c + b_c`.
+    r"""Apply vector scaling (Guo et al., 2017), Platt scaling for each class by itself: :math:`a_c u_c + b_c`.
 
     Args:
         log_odds: (..., C).
@@ -208,7 +210,7 @@ def vector_scaling(log_odds: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
 
 
 def _log_h(logits: Tensor, gamma: float) -> Tensor:
-    r""":math:`\log h(\sigma(v); \gamma)` of :func:`phi_link`."""
+    r"""Compute :math:`\log h(\sigma(v); \gamma)` of :func:`phi_link`."""
     if gamma == 0:
         return -logsigmoid(-logits)
     log_cost = _log_softplus(logits)
@@ -216,13 +218,13 @@ def _log_h(logits: Tensor, gamma: float) -> Tensor:
 
 
 def _log_softplus(logits: Tensor) -> Tensor:
-    r""":math:`\log\log(1 + e^v)`, also where :math:`e^v` underflows."""
+    r"""Compute :math:`\log\log(1 + e^v)`, also where :math:`e^v` underflows."""
     small = math.log(torch.finfo(logits.dtype).eps)  # from here down, log(1 + e^v) is e^v to the last bit
     return torch.where(logits < small, logits, (-logsigmoid(-logits.clamp(min=small))).log())
 
 
 def _invert(logit_probabilities: Callable[[Tensor], Tensor], log_odds: Tensor) -> Tensor:
-    """The logits of given log-odds, by bisection: there is one root, since the log-odds grow strictly with the logit.
+    """Find the logits of given log-odds by bisection. There is one root: the log-odds grow with the logit.
 
     Args:
         logit_probabilities: Log-odds of logits.

@@ -29,12 +29,12 @@ from .terms import (
 
 
 def bce_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    r"""Binary cross-entropy, :math:`-y\log p - (1 - y)\log(1 - p)`; AN where unobserved labels are given as 0."""
+    r"""Compute BCE, :math:`-y\log p - (1 - y)\log(1 - p)`; AN where unobserved labels are given as 0."""
     return pair_loss(logits, targets, bce_positive, bce_negative)
 
 
 def label_smoothing_bce_loss(logits: Tensor, targets: Tensor, epsilon: float = 0.1, reading: str = 'code') -> Tensor:
-    r"""BCE towards softened labels (BCE-LS, AN-LS).
+    r"""Compute BCE towards softened labels (BCE-LS, AN-LS).
 
     Args:
         logits: Any shape.
@@ -50,7 +50,7 @@ def label_smoothing_bce_loss(logits: Tensor, targets: Tensor, epsilon: float = 0
 
 
 def wan_loss(logits: Tensor, targets: Tensor, negative_weight: float | None = None) -> Tensor:
-    r"""Weak assume-negative loss, :math:`-y\log p - \lambda(1 - y)\log(1 - p)` (Cole et al., 2021).
+    r"""Compute the weak assume-negative loss, :math:`-y\log p - \lambda(1 - y)\log(1 - p)` (Cole et al., 2021).
 
     Args:
         logits: (N, C).
@@ -71,7 +71,10 @@ def focal_loss(
     gamma_negative: float = FocalNegative.gamma,
     alpha: float | None = None,
 ) -> Tensor:
-    r"""Focal loss, :math:`-\alpha\,y(1 - p)^{\gamma^+}\log p - (1 - \alpha)(1 - y)\,p^{\gamma^-}\log(1 - p)`.
+    r"""Compute the focal loss.
+
+    .. math::
+        -\alpha\,y(1 - p)^{\gamma^+}\log p - (1 - \alpha)(1 - y)\,p^{\gamma^-}\log(1 - p)
 
     Args:
         logits: Any shape.
@@ -97,7 +100,7 @@ def asymmetric_loss(
     margin: float = AsymmetricNegative.margin,
     detach_weight: bool = False,
 ) -> Tensor:
-    r"""ASL, :math:`-y(1 - p)^{\gamma^+}\log p - (1 - y)\,p_m^{\gamma^-}\log(1 - p_m)` (Ridnik et al., 2021).
+    r"""Compute ASL, :math:`-y(1 - p)^{\gamma^+}\log p - (1 - y)\,p_m^{\gamma^-}\log(1 - p_m)` (Ridnik et al., 2021).
 
     The authors' code clamps probabilities at 1e-8, which is NaN in float16 and takes the gradient from a confidently
     wrong positive; here nothing is clamped. It adds over batch and classes.
@@ -123,7 +126,7 @@ def focal_margin_loss(
     margin: float = FocalMarginPositive.margin,
     gamma: float = FocalMarginPositive.gamma,
 ) -> Tensor:
-    r"""Focal margin, :math:`-y(1 - p_m)^{\gamma}\log p_m - (1 - y)\,p^{\gamma}\log(1 - p)` (Zhang et al., Eq. 11).
+    r"""Compute focal margin, :math:`-y(1 - p_m)^{\gamma}\log p_m - (1 - y)\,p^{\gamma}\log(1 - p)` (Eq. 11).
 
     Args:
         logits: Any shape.
@@ -136,7 +139,7 @@ def focal_margin_loss(
 
 
 def mse_negative_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    r"""BCE for positives and squared error for negatives, :math:`-y\log p + (1 - y)\,p^2` (Zhang et al., Table VI)."""
+    r"""Compute BCE for positives, squared error for negatives: :math:`-y\log p + (1 - y)\,p^2` (MSE-, Zhang et al.)."""
     return pair_loss(logits, targets, bce_positive, mse_negative)
 
 
@@ -147,7 +150,7 @@ def hill_loss(
     margin: float = FocalMarginPositive.margin,
     gamma: float = FocalMarginPositive.gamma,
 ) -> Tensor:
-    r"""Hill, :math:`-y(1 - p_m)^{\gamma}\log p_m + (1 - y)(\lambda - p)\,p^2` (Zhang et al., Eq. 5 and 11).
+    r"""Compute Hill, :math:`-y(1 - p_m)^{\gamma}\log p_m + (1 - y)(\lambda - p)\,p^2` (Zhang et al., Eq. 5 and 11).
 
     The authors' code takes the logarithm of a sigmoid, which is NaN on a row of negatives in low precision; it adds
     over batch and classes.
@@ -173,7 +176,7 @@ def spa_loss(
     negative_slope: float = SPANegative.slope,
     negative_shift: float = SPANegative.shift,
 ) -> Tensor:
-    r"""Strictly proper asymmetric loss (Cheng and Vasconcelos, Eq. 16).
+    r"""Compute SPA, the strictly proper asymmetric loss (Cheng and Vasconcelos, Eq. 16).
 
     .. math::
         -\frac{y}{\zeta^+}\log\sigma(k^+(v - b^+)) - \frac{1 - y}{\zeta^-}\log\sigma(-k^-(v - b^-))
@@ -204,7 +207,7 @@ def las_loss(
     gamma_positive: float = AsymmetricPositive.gamma,
     gamma_negative: float = AsymmetricNegative.gamma,
 ) -> Tensor:
-    r"""Leveraged asymmetric loss, :math:`-y(1 - p)^{\gamma^+}\log p - \lambda(1 - y)\,p^{\gamma^-}\log(1 - p)`.
+    r"""Compute LAS, :math:`-y(1 - p)^{\gamma^+}\log p - \lambda(1 - y)\,p^{\gamma^-}\log(1 - p)`.
 
     Eq. 5 of the paper of LASD.
 
@@ -227,7 +230,7 @@ def las_loss(
 
 
 def balanced_leverage(positive_leverage: float, expected_positives: float, num_classes: int) -> float:
-    r"""The leverage of unobserved negatives in Theorem 5.4 of LASD, :math:`\frac{1 + \lambda^+(n - 1)}{K - n}`.
+    r"""Return the leverage of unobserved labels by Theorem 5.4 of LASD, :math:`\frac{1 + \lambda^+(n - 1)}{K - n}`.
 
     With it the loss weighs the :math:`n` positives of an image like its :math:`K - n` negatives. A single class has
     nothing to balance: 1.

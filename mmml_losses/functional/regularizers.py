@@ -17,7 +17,7 @@ ACCELERATOR_BLOCK = 1 << 24
 
 
 def label_pair_regularizer(logit_probabilities: Tensor, targets: Tensor) -> Tensor:
-    r"""Label pair regulariser, LPR (Cheng and Vasconcelos, Eq. 20).
+    r"""Compute the label pair regulariser, LPR (Cheng and Vasconcelos, Eq. 20).
 
     Of a positive label :math:`t` and a negative label :math:`t'` of one sample, exactly one is present. Given that,
     the estimated probability that it is :math:`t` is :math:`\hat\beta^{tt'} = \sigma(u_t - u_{t'})`, with the log-odds
@@ -42,7 +42,7 @@ def label_pair_regularizer(logit_probabilities: Tensor, targets: Tensor) -> Tens
 
 
 class _LabelPairs(torch.autograd.Function):
-    """The sum over pairs for each sample, with its gradient computed on the way."""
+    """The sum over pairs for each sample. The forward pass computes the gradient as well."""
 
     @staticmethod
     def forward(ctx, log_odds: Tensor, targets: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ class _LabelPairs(torch.autograd.Function):
 
 
 def _label_pairs(log_odds: Tensor, targets: Tensor) -> Tensor:
-    """The same sum as plain differentiable operations, with all pairs at once."""
+    """Compute the same sum by plain differentiable operations, with all pairs at once."""
     sample, label = (targets == 1).nonzero(as_tuple=True)
     margins = log_odds[sample, label].unsqueeze(1) - log_odds[sample]
     costs = -logsigmoid(margins) * (targets[sample] == 0)
@@ -77,7 +77,7 @@ def _label_pairs(log_odds: Tensor, targets: Tensor) -> Tensor:
 
 
 def _positive_blocks(targets: Tensor) -> zip:
-    """Positive labels as (samples, labels), so many at once that they make a block with all classes."""
+    """Split the positive labels, as (samples, labels), so that each part makes a block with all classes."""
     block = BLOCK if targets.device.type == 'cpu' else ACCELERATOR_BLOCK
     rows = max(block // max(targets.size(1), 1), 1)
     sample, label = (targets == 1).nonzero(as_tuple=True)
@@ -87,7 +87,7 @@ def _positive_blocks(targets: Tensor) -> zip:
 def expected_positive_regularizer(
     probabilities: Tensor, expected_positives: float, targets: Tensor | None = None
 ) -> Tensor:
-    r"""Expected positive regulariser (Cole et al., 2021).
+    r"""Compute the expected positive regulariser (Cole et al., 2021).
 
     It holds the number of positives that a batch of :math:`B` samples and :math:`L` labels predicts at the number that
     is expected, without saying which labels they are:
@@ -115,7 +115,7 @@ def expected_positive_regularizer(
 
 
 def consistency_regularizer(probabilities: Sequence[Tensor], targets: Tensor) -> Tensor:
-    r"""Squared distance between the outputs for two or three views of an image (paper of LASD, Eq. 7).
+    r"""Compute the squared distance between the outputs for two or three views of an image (paper of LASD, Eq. 7).
 
     .. math::
         \|f(x) - f(x')\|_2^2 + \|f(x) - f(x'')\|_2^2 + \|f(x') - f(x'')\|_2^2

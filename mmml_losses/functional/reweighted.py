@@ -36,7 +36,7 @@ def weighted_bce_loss(
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> Tensor:
-    r"""BCE weighted by class frequencies, :math:`w^+_c\,y\,\ell_+(v) + w^-_c(1 - y)\,\ell_-(v)`.
+    r"""Compute BCE weighted by class frequencies, :math:`w^+_c\,y\,\ell_+(v) + w^-_c(1 - y)\,\ell_-(v)`.
 
     The baseline of that name in the paper of the two-way loss, which refers to Pham et al. (2021) and prints no
     weights; :func:`frequency_balanced_weights` has those of this package.
@@ -65,7 +65,7 @@ def reweighted_bce_loss(
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> Tensor:
-    r"""RW: every label of class :math:`c` weighs :math:`\sqrt{N / n_c}`, or :math:`N / n_c`.
+    r"""Compute RW: every label of class :math:`c` weighs :math:`\sqrt{N / n_c}`, or :math:`N / n_c`.
 
     Args:
         logits: (N, C).
@@ -89,7 +89,7 @@ def cb_focal_loss(
     gamma: float = FocalPositive.gamma,
     balance: float = BALANCE,
 ) -> Tensor:
-    r"""CB-Focal, the focal loss times ``balance`` and the weights of :func:`class_balanced_weights`.
+    r"""Compute CB-Focal, the focal loss times ``balance`` and the weights of :func:`class_balanced_weights`.
 
     Args:
         logits: (N, C).
@@ -119,7 +119,7 @@ def db_loss(
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> Tensor:
-    r"""Distribution-balanced loss, DB (Wu et al., 2020).
+    r"""Compute the distribution-balanced loss, DB (Wu et al., 2020).
 
     .. math::
         w_{ic}\Big(y\,\ell_+(v + b_c) + \frac{1 - y}{\lambda}\,\ell_-\big(\lambda(v + b_c)\big)\Big)
@@ -161,7 +161,7 @@ def db_focal_loss(
     gamma: float = FocalPositive.gamma,
     balance: float = BALANCE,
 ) -> Tensor:
-    r"""DB-Focal: :func:`db_loss` over the terms of the focal loss, which see the shifted and stretched logits.
+    r"""Compute DB-Focal, :func:`db_loss` with the terms of the focal loss.
 
     Args:
         logits: (N, C).
@@ -186,7 +186,7 @@ def db_focal_loss(
 def ldam_loss(
     logits: Tensor, targets: Tensor, class_frequencies: Tensor, max_margin: float = LDAM_MAX_MARGIN, scale: float = 1.0
 ) -> Tensor:
-    r"""LDAM for multi-label data, :math:`-y\log\sigma(s(v - \Delta_c)) - (1 - y)\log\sigma(-s v)`.
+    r"""Compute LDAM for multi-label data, :math:`-y\log\sigma(s(v - \Delta_c)) - (1 - y)\log\sigma(-s v)`.
 
     LDAM (Cao et al., 2019) lowers the logit of the one true class before a softmax; over a BCE it lowers that of every
     positive label, by the margins of :func:`ldam_margins`.

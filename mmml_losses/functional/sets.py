@@ -1,4 +1,4 @@
-"""Sets of labels along a way through the logit matrix, and stable sums over their positives and negatives."""
+"""Sets of labels, such as the rows or the columns of a matrix, and stable sums over their positives and negatives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Sets:
     """The sets of labels that are compared, and sums over their positives and negatives.
 
     The methods take one score per label, (N, C), and give one number per set in a flat tensor: one per sample, then one
-    per class and bucket. A loss that is written with them runs in every way.
+    per class and bucket. A loss that is written with them works for all kinds of sets.
 
     Args:
         targets: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown labels are in no set.
@@ -64,10 +64,10 @@ class Sets:
         positive_scale: float = 1.0,
         negative_scale: float = 1.0,
     ) -> tuple[Tensor, Tensor]:
-        """As :meth:`positives` and :meth:`negatives`, for a loss that is 0 in a set without a positive.
+        """Compute :meth:`positives` and :meth:`negatives` for a loss that is 0 in a set without a positive.
 
-        The sum of the two is far below 0 there. Neither is computed where such sets are many: of the anchors of a
-        detector few show an object, and of its classes few are in an image.
+        In such a set the sum of the two is a large negative number. Where such sets are many, their sums are not
+        computed: few anchors of a detector show an object, and few of its classes are in an image.
         """
         narrow = self._narrowed()
         if narrow is None:
@@ -77,19 +77,19 @@ class Sets:
         return torch.cat(positives), torch.cat(negatives)
 
     def positives(self, scores: Tensor, scale: float = 1.0) -> Tensor:
-        """The log-sum-exp of scores times a scale, over the positives of each set."""
+        """Compute the log-sum-exp of scores times a scale, over the positives of each set."""
         return self._log_sum_exp(scores, scale, _positive)
 
     def negatives(self, scores: Tensor, scale: float = 1.0) -> Tensor:
-        """The log-sum-exp of scores times a scale, over the negatives of each set."""
+        """Compute the log-sum-exp of scores times a scale, over the negatives of each set."""
         return self._log_sum_exp(scores, scale, _negative)
 
     def known(self, scores: Tensor, scale: float = 1.0) -> Tensor:
-        """The log-sum-exp of scores times a scale, over positives and negatives of each set together."""
+        """Compute the log-sum-exp of scores times a scale, over positives and negatives of each set together."""
         return self._log_sum_exp(scores, scale, _known)
 
     def positive_mean(self, scores: Tensor) -> Tensor:
-        """The mean of the scores over the positives of each set, 0 where there are none."""
+        """Compute the mean of the scores over the positives of each set, 0 if it has none."""
         shares = self.targets.clamp(min=0)
         if self.weight is not None:  # which cancels in the rows
             shares = shares * self._padded(self.weight, 1)
@@ -101,11 +101,11 @@ class Sets:
         return total / torch.where(count > 0, count, 1)
 
     def highest_target(self) -> Tensor:
-        """1 for a set with a positive, 0 for one with negatives only, -1 for one of which nothing is known."""
+        """Return 1 for a set with a positive, 0 for a set of negatives, -1 for a set without a known label."""
         return torch.cat([self.targets.reshape(view).amax(dim=1).flatten() for view in self.rows + self.blocks])
 
     def split(self, values: Tensor) -> SetValues:
-        """The flat numbers in the shape of their sets, those of samples times their weights.
+        """Give the flat values the shape of their sets, and multiply those of samples by their weights.
 
         Returns:
             (N,) for ``'sample'``; (C,) for ``'class'``, or (buckets, C) if there is a bucket size; (buckets,) for
@@ -135,7 +135,7 @@ class Sets:
         return torch.cat([values.flatten() for values in found])
 
     def _narrowed(self) -> list[_Narrowed] | None:
-        """The rows and the classes with a positive, or None where it is not known or does not pay to leave some out."""
+        """Select the rows and the classes with a positive; None if that is not known or saves too little."""
         # A GPU would have to be waited for, and compiled code has no shapes that depend on the data.
         known = self.targets.device.type == 'cpu' and not torch.compiler.is_compiling()
         if self.way == 'joint' or not known or self.targets.numel() < MANY_LABELS:
@@ -157,12 +157,12 @@ class Sets:
         return narrow
 
     def _padded(self, matrix: Tensor, value: float) -> Tensor:
-        """With as many samples more as the last bucket lacks."""
+        """Pad the samples, so that the last bucket is full."""
         return pad(matrix, (0, 0, 0, self.missing), value=value) if self.missing else matrix
 
 
 class _Narrowed(NamedTuple):
-    """Some rows or some columns of a matrix.
+    """Some rows or some columns of a matrix, and their sets.
 
     Args:
         sets: Their sets alone.
@@ -179,9 +179,9 @@ class _Narrowed(NamedTuple):
     def opponents(
         self, positive_scores: Tensor, negative_scores: Tensor, positive_scale: float, negative_scale: float
     ) -> tuple[Tensor, Tensor]:
-        """Of :meth:`Sets.opponents`, the numbers of all rows, or of all columns."""
+        """Compute :meth:`Sets.opponents` of all rows, or of all columns."""
         positives = negatives = positive_scores.index_select(self.dim, self.chosen)
-        if negative_scores is not positive_scores:  # otherwise once, since the way back fills the whole matrix
+        if negative_scores is not positive_scores:  # otherwise once, since the backward pass fills the whole matrix
             negatives = negative_scores.index_select(self.dim, self.chosen)
         return (
             self._spread(self.sets.positives(positives, positive_scale)),
@@ -189,20 +189,20 @@ class _Narrowed(NamedTuple):
         )
 
     def _spread(self, values: Tensor) -> Tensor:
-        """The numbers of all sets, flat; those that were left out as those of an empty sum."""
+        """Return the values of all sets, flat; a set that was left out has the value of an empty sum."""
         everything = values.new_full(self.shape, -_limit(values.dtype) / 2)
         return everything.index_copy(-1, self.chosen, values.view(*self.shape[:-1], -1)).flatten()
 
 
 def _some_positive(targets: Tensor, dim: int) -> tuple[Tensor, int]:
-    """Where along the other dimension there is a positive, and how long that is."""
+    """Return the rows (or columns) that have a positive label, and the number of all."""
     highest = targets.amax(dim=dim)
     highest[0] = 1  # without any, one is kept, so that the loss stays in the graph
     return (highest > 0).nonzero().squeeze(1), len(highest)
 
 
 def _weighed_targets(targets: Tensor, weight: Tensor | None) -> Tensor:
-    """Targets as numbers that can be -1, and -1 where the weight is 0."""
+    """Convert targets to floating point, with -1 (unknown) where the weight is 0."""
     targets = targets if targets.is_floating_point() else targets.float()
     return targets if weight is None else targets.masked_fill(weight.unsqueeze(1) == 0, -1)
 
@@ -225,12 +225,12 @@ def _known(targets: Tensor) -> Tensor:
 def _log_sum_exps(
     scores: Tensor, targets: Tensor, side_of: Callable[[Tensor], Tensor], scale: float, views: list[tuple[int, ...]]
 ) -> tuple[Tensor, ...]:
-    """The log-sum-exp along dimension 1 of each view; a large negative number where a sum is empty."""
+    """Compute the log-sum-exp along dimension 1 of each view; a large negative number where a sum is empty."""
     return _LogSumExp.apply(scores, targets, side_of, scale, views) if views else ()
 
 
 class _LogSumExp(torch.autograd.Function):
-    """Keeps nothing for the backward pass but what it was given, and shares its work between the views.
+    """Log-sum-exp that keeps only its inputs and its sums for the backward pass, and shares work between the views.
 
     The gradient is a share of the sum; that of ``torch.logsumexp`` goes through the logarithm, of which a score in the
     thousands leaves but a few digits.
@@ -268,7 +268,7 @@ class _LogSumExp(torch.autograd.Function):
 
 
 def _entries(scores: Tensor, side: Tensor, scale: float) -> Tensor:
-    """The scores of the labels that are in, and a number far below for the others."""
+    """Return the scores of the labels in a sum, and a large negative number for the others."""
     return torch.minimum(scores if scale == 1 else scale * scores, _limit(scores.dtype) * side)
 
 
@@ -278,7 +278,7 @@ def _limit(dtype: torch.dtype) -> float:
 
 
 def _exp(exponents: Tensor) -> Tensor:
-    """The exponential of numbers that are not above 0, in place."""
+    """Compute the exponential of numbers that are at most 0, in place."""
     # Where it underflows it takes a CPU ten times as long, and long before that it does not show in a sum.
     return exponents.clamp_(min=0.9 * math.log(_tiny(exponents.dtype))).exp_()
 
@@ -299,7 +299,7 @@ def count_sets(
     weight: Tensor | None = None,
     with_positive: bool = False,
 ) -> list[Tensor]:
-    """By how many sets the mean of a loss divides, for each of its ways.
+    """Count the sets that the mean of a loss divides by: over samples, over classes, or both.
 
     Args:
         targets: As in :class:`Sets`, like the arguments ``way``, ``bucket_size`` and ``weight``.

@@ -1,7 +1,7 @@
 r"""Losses that compare the positive labels of a set with its negative ones, as :math:`\min x_p > \max x_n` asks for.
 
 The sets are the rows of the logit matrix, its columns, or blocks of it (see :mod:`mmml_losses.functional.sets`), and
-every loss runs in all of these ways. Sums over pairs factorise, :math:`\sum_p\sum_n e^{x_n - x_p} = \sum_p
+every loss works for each of them. Sums over pairs factorise, :math:`\sum_p\sum_n e^{x_n - x_p} = \sum_p
 e^{-x_p}\sum_n e^{x_n}`, so that each loss is a function of few log-sum-exps and costs as much as there are labels. It
 takes logits of any size, half precision in float32, and where a set has nothing to compare, value and gradient are 0.
 """
@@ -28,7 +28,7 @@ def lsep_loss(
     bucket_size: int | None = None,
     weight: Tensor | None = None,
 ) -> SetValues:
-    r"""Log-sum-exp pairwise loss, LSEP (Li et al., 2017); C-LSEP with ``way='class'`` (Lin et al., Eq. 3 and 7).
+    r"""Compute LSEP, the log-sum-exp pairwise loss (Li et al., 2017); C-LSEP with ``way='class'`` (Lin et al.).
 
     .. math::
         \log\Big(1 + e^{\epsilon}\sum_{p}\sum_{n} e^{\gamma(x_n - x_p)}\Big)
@@ -59,7 +59,7 @@ def zlpr_loss(
     bucket_size: int | None = None,
     weight: Tensor | None = None,
 ) -> SetValues:
-    r"""Zero-bounded log-sum-exp and pairwise rank loss, ZLPR (Su et al., 2022); C-ZLPR with ``way='class'``.
+    r"""Compute ZLPR, the zero-bounded log-sum-exp loss (Su et al., 2022); C-ZLPR with ``way='class'``.
 
     .. math::
         \log\Big(1 + e^{\epsilon}\sum_p e^{-x_p}\Big) + \log\Big(1 + e^{\epsilon}\sum_n e^{x_n}\Big)
@@ -91,7 +91,7 @@ def multi_similarity_loss(
     bucket_size: int | None = None,
     weight: Tensor | None = None,
 ) -> SetValues:
-    r"""Multi-similarity loss (Wang et al., 2019) of logits, in the form of Kobayashi, Eq. 20 and Table 4a.
+    r"""Compute the multi-similarity loss (Wang et al., 2019) of logits, in the form of Kobayashi, Eq. 20 and Table 4a.
 
     .. math::
         \mathrm{softplus}\Big(\epsilon + T_P\log\sum_p e^{-x_p / T_P}\Big)
@@ -130,7 +130,7 @@ def two_way_loss(
     bucket_size: int | None = None,
     weight: Tensor | None = None,
 ) -> SetValues:
-    r"""Two-way multi-label loss (Kobayashi, Eq. 14 to 17); its joint way is Eq. 22.
+    r"""Compute the two-way multi-label loss (Kobayashi, Eq. 14 to 17; Eq. 22 with ``way='joint'``).
 
     .. math::
         \mathrm{softplus}\Big(\epsilon + T_P\log\sum_p e^{-x_p / T_P} + T_N\log\sum_n e^{x_n / T_N}\Big)
@@ -167,7 +167,7 @@ def softmax_loss(
     bucket_size: int | None = None,
     weight: Tensor | None = None,
 ) -> SetValues:
-    r"""Softmax cross-entropy with the labels of a set normalised to sum 1 (Kobayashi, Eq. 18).
+    r"""Compute the softmax cross-entropy with the labels of a set normalised to sum 1 (Kobayashi, Eq. 18).
 
     .. math::
         \log\sum_c e^{x_c / T} - \frac{1}{|P|}\sum_p \frac{x_p}{T}
@@ -205,7 +205,7 @@ def circle_loss(
     bucket_size: int | None = None,
     weight: Tensor | None = None,
 ) -> SetValues:
-    r"""Circle loss (Sun et al., 2020), with a logit as the similarity of a sample and a class.
+    r"""Compute the circle loss (Sun et al., 2020), with a logit as the similarity of a sample and a class.
 
     .. math::
         \log\Big(1 + \sum_n e^{\gamma\alpha_n(s_n - m)}\sum_p e^{-\gamma\alpha_p(s_p - (1 - m))}\Big),\qquad
@@ -254,7 +254,7 @@ def dr_loss(
     bucket_size: int | None = None,
     weight: Tensor | None = None,
 ) -> SetValues:
-    r"""Distributionally robust loss, DR: C-LSEP with a gradient constraint (Lin et al., Eq. 8).
+    r"""Compute the distributionally robust loss, DR: C-LSEP with a gradient constraint (Lin et al., Eq. 8).
 
     .. math::
         \log\Big(1 + e^{\epsilon}\sum_p\sum_n e^{\gamma_1(x_n - x_p)} + \sum_n e^{\gamma_2 x_n}\Big)

@@ -29,7 +29,7 @@ CLASS_BALANCED_MODES = ('by_class', 'average_n', 'average_w', 'min_n')
 
 
 def reweighting(class_frequencies: Tensor, num_samples: float | Tensor, mode: str = 'inverse_sqrt') -> Tensor:
-    r"""Weights of the classes in RW, :math:`\sqrt{N / n_c}` or :math:`N / n_c`, (C,).
+    r"""Return the weights of the classes in RW, :math:`\sqrt{N / n_c}` or :math:`N / n_c`, (C,).
 
     Args:
         class_frequencies: (C,).
@@ -44,7 +44,7 @@ def reweighting(class_frequencies: Tensor, num_samples: float | Tensor, mode: st
 def class_balanced_weights(
     targets: Tensor, class_frequencies: Tensor, beta: float = CB_BETA, mode: str = 'by_class'
 ) -> Tensor:
-    r"""Weights of CB, :math:`w(n) = \frac{1 - \beta}{1 - \beta^n}`.
+    r"""Return the weights of CB, :math:`w(n) = \frac{1 - \beta}{1 - \beta^n}`.
 
     The inverse of the effective number of samples (Cui et al., 2019). That paper scales the weights to an average of 1;
     the code of DB does not, and neither does this function.
@@ -88,7 +88,7 @@ def _class_balanced_weight(counts: Tensor, beta: float) -> Tensor:
 def rebalancing_weights(
     targets: Tensor, class_frequencies: Tensor, alpha: float = DB_ALPHA, beta: float = DB_BETA, mu: float = DB_MU
 ) -> Tensor:
-    r"""Weights of DB, :math:`\alpha + \sigma(\beta(r - \mu))` (Wu et al., 2020), (N, C).
+    r"""Return the weights of DB, :math:`\alpha + \sigma(\beta(r - \mu))` (Wu et al., 2020), (N, C).
 
     With :math:`r_{ic} = \frac{1}{n_c} \big/ \sum_{c':\,y_{ic'} = 1} \frac{1}{n_{c'}}`: how often class :math:`c` should
     have drawn image :math:`i`, against how often class-aware sampling draws it for any of its labels. An image without
@@ -114,7 +114,7 @@ def frequency_bias(
     kappa: float = DB_KAPPA,
     negative_scale: float = DB_NEGATIVE_SCALE,
 ) -> Tensor:
-    r"""Bias of the logits in DB, :math:`-\frac{\kappa}{\lambda}\log\big(\frac{N}{n_c} - 1\big)`, (C,).
+    r"""Return the bias of the logits in DB, :math:`-\frac{\kappa}{\lambda}\log\big(\frac{N}{n_c} - 1\big)`, (C,).
 
     It starts the classes at their prior. The loss alone adds it: predictions read the logits without.
 
@@ -129,7 +129,7 @@ def frequency_bias(
 
 
 def ldam_margins(class_frequencies: Tensor, max_margin: float = LDAM_MAX_MARGIN) -> Tensor:
-    r"""Margins of LDAM, :math:`\Delta_c \propto n_c^{-1/4}` with ``max_margin`` the largest (Cao et al., 2019), (C,).
+    r"""Return the margins of LDAM, (C,): :math:`\Delta_c \propto n_c^{-1/4}`, at most ``max_margin``.
 
     Args:
         class_frequencies: (C,).
@@ -142,7 +142,7 @@ def ldam_margins(class_frequencies: Tensor, max_margin: float = LDAM_MAX_MARGIN)
 def frequency_balanced_weights(
     class_frequencies: Tensor, num_samples: float | Tensor, smoothing: float = SMOOTHING
 ) -> tuple[Tensor, Tensor]:
-    r"""Weights of positives and of negatives in BCE weighted by class frequencies, two of (C,).
+    r"""Return the weights of positives and of negatives in BCE weighted by class frequencies, two of (C,).
 
     The negatives of class :math:`c` have the weight :math:`w_c \propto n_c^{-s}`, which is 1 on average over the
     classes; its positives have :math:`w_c\,\frac{N - n_c}{n_c}`, so that together they weigh as much as the negatives.

@@ -196,9 +196,8 @@ class ROLELoss(MultiLabelLoss):
 
         optim_wrapper = dict(paramwise_cfg=dict(custom_keys=dict(label_estimator=dict(lr_mult=10, decay_mult=0))))
 
-    The loss needs ``sample_idx``, and the labels of the training set before the first call, from which it knows where
-    the observed positives are: ``TrainingSetHook`` hands them over. It refuses a sample that comes with other labels
-    than it had then.
+    The loss needs ``sample_idx``. It also needs the labels of the training set before the first call, to know the
+    observed positives; ``TrainingSetHook`` passes them. A sample that comes with other labels later is an error.
 
     The values are averaged over the known labels, and the regulariser is added as in :class:`EPRLoss`.
 

@@ -20,21 +20,21 @@ LARGEST_SCALE = 100.0
 
 
 class Link(nn.Module):
-    """How a logit reads as a probability. ``link(logits)`` gives the probabilities."""
+    """Map from logits to probabilities: ``link(logits)`` are the probabilities."""
 
     def forward(self, logits: Tensor) -> Tensor:
         return F.sigmoid_link(self.logit_probabilities(logits))
 
     def logit_probabilities(self, logits: Tensor) -> Tensor:
-        """The log-odds of the probabilities, computed without going through them."""
+        """Compute the log-odds of the probabilities, without rounding to probabilities first."""
         raise NotImplementedError
 
     def inverse_logit_probabilities(self, log_odds: Tensor) -> Tensor:
-        """The logits whose :meth:`logit_probabilities` are ``log_odds``."""
+        """Invert :meth:`logit_probabilities`."""
         raise NotImplementedError
 
     def inverse(self, probabilities: Tensor) -> Tensor:
-        """The logits that read as ``probabilities``."""
+        """Compute the logits that have these probabilities."""
         return self.inverse_logit_probabilities(probabilities.double().logit()).to(probabilities.dtype)
 
 
@@ -110,7 +110,7 @@ class Fit(NamedTuple):
 
 
 class ScaledLink(Link):
-    """A link on top of another, with values that are fitted after training, on data that the training has not seen.
+    """A link on top of another, with parameters that are fitted after training, on held-out data.
 
     The values are buffers: they go into the checkpoint and no optimiser sees them. They start as the identity.
 
@@ -124,18 +124,18 @@ class ScaledLink(Link):
         self.base: Link | None = MODELS.build(base) if isinstance(base, dict) else base  # type: ignore[assignment]
 
     def take_base(self, own: Link) -> None:
-        """Stand on the own link of a loss, unless told otherwise."""
+        """Take the own link of a loss as the base, unless there is one."""
         if self.base is None:
             self.base = own
         elif isinstance(self.base, ScaledLink):
             self.base.take_base(own)
 
     def scale_log_odds(self, log_odds: Tensor) -> Tensor:
-        """From the log-odds of the base to those of this link."""
+        """Map the log-odds of the base to those of this link."""
         raise NotImplementedError
 
     def unscale_log_odds(self, log_odds: Tensor) -> Tensor:
-        """From the log-odds of this link to those of the base."""
+        """Map the log-odds of this link to those of the base."""
         raise NotImplementedError
 
     def fit_values(self, log_odds: Tensor, targets: Tensor) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def resolve_epoch(epoch: int | None, loss_name: str) -> int:
-    """The epoch, counted from 0: as it was passed, or that of the running Runner.
+    """Return the epoch, counted from 0: the one that was passed, or that of the running Runner.
 
     Args:
         epoch: What the loss was called with.
@@ -27,7 +27,7 @@ def resolve_epoch(epoch: int | None, loss_name: str) -> int:
 
 
 def resolve_max_epochs(max_epochs: int | None, loss_name: str) -> int:
-    """The length of the training in epochs: as the loss was told, or that of the running Runner."""
+    """Return the length of the training in epochs: that of the config, or that of the running Runner."""
     if max_epochs is None:
         max_epochs = runner_info('max_epochs')
     if max_epochs is None:
@@ -41,7 +41,7 @@ def resolve_max_epochs(max_epochs: int | None, loss_name: str) -> int:
 def require_sample_idx(
     sample_idx: Tensor | Sequence[int] | None, loss_name: str, batch_size: int | None = None
 ) -> Tensor:
-    """The indices of the samples as an int64 tensor, (N,).
+    """Return the indices of the samples as an int64 tensor, (N,).
 
     Args:
         sample_idx: What the loss was called with.
@@ -65,5 +65,5 @@ def require_sample_idx(
 
 
 def runner_info(key: str) -> int | None:
-    """What the running Runner announces, such as ``epoch`` (counted from 0) or ``max_epochs``; None outside one."""
+    """Return a fact of the running Runner: ``epoch`` (counted from 0) or ``max_epochs``; None without a Runner."""
     return MessageHub.get_current_instance().get_info(key, None)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 @torch.compiler.disable  # compiled code goes on behind the exchange
 def join_batches(*batches: Tensor | None) -> list[Tensor | None]:
-    """The samples of all processes, those of the first process first. Every process must call this.
+    """Join the samples of all processes, in the order of their ranks. Every process must call this.
 
     A loss of the joined batch is the same on all processes, and trains as it would in one process that had all samples:
     DDP takes the mean of the gradients, of which each process brings those of its own samples, times the processes.
@@ -24,7 +24,7 @@ def join_batches(*batches: Tensor | None) -> list[Tensor | None]:
 
 
 def sum_over_ranks(number: float | Tensor) -> Tensor:
-    """The sum of a number of each process."""
+    """Add the numbers of all processes."""
     total = torch.as_tensor(number, dtype=torch.float32).detach().clone()
     all_reduce(total)
     return total

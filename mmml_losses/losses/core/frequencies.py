@@ -93,7 +93,7 @@ class ClassFrequencies(nn.Module):
             self._warn_if_other(*before)
 
     def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """The counts (C,) and the number of images, in the dtype and on the device of the logits (N, C)."""
+        """Return the counts (C,) and the number of images, in the dtype and on the device of the logits (N, C)."""
         if not self.known:
             raise ValueError(f'class frequencies are not known yet: {THREE_WAYS}')
         if self.counts.numel() != logits.size(1):
@@ -120,7 +120,7 @@ class ClassFrequencies(nn.Module):
         self.source = source
 
     def _warn_if_other(self, counts: Tensor, num_samples: Tensor) -> None:
-        """Say it when a checkpoint has other figures than the ones in use."""
+        """Log a warning if a checkpoint has other frequencies than those in use."""
         same = counts.shape == self.counts.shape and bool((counts.to(self.counts) == self.counts).all())
         if same and (num_samples == 0 or self.num_samples == 0 or num_samples.to(self.num_samples) == self.num_samples):
             return

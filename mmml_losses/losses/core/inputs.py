@@ -18,7 +18,7 @@ def promote(logits: Tensor) -> Tensor:
 
 
 def one_hot_targets(target: Tensor, logits: Tensor) -> Tensor:
-    """Targets (N, C) in the dtype of the logits, from (N, C) or from class indices (N,).
+    """Convert targets (N, C), or class indices (N,), to targets (N, C) in the dtype of the logits.
 
     Index C is background, a row of zeros; index -1 is unknown, a row of -1.
     """
@@ -47,7 +47,7 @@ def one_hot_targets(target: Tensor, logits: Tensor) -> Tensor:
 
 
 def count_known(target: Tensor) -> Tensor | int:
-    """How many labels are not -1."""
+    """Count the labels that are not -1."""
     # On a CPU the minimum is had for an eighth of the time of the count; on a GPU it would have to be waited for.
     cheap = target.device.type == 'cpu' and not torch.compiler.is_compiling() and target.numel()
     if cheap and target.amin().item() >= 0:
@@ -56,7 +56,7 @@ def count_known(target: Tensor) -> Tensor | int:
 
 
 def check_logits(logits: Tensor) -> None:
-    """Refuse logits that are not finite, and say where the first one is."""
+    """Raise a ValueError for logits that are not finite, with the position of the first."""
     # One pass without a temporary: where an entry is not finite, the sum is not.
     if math.isfinite(logits.detach().sum().item()):
         return
@@ -70,7 +70,7 @@ def check_logits(logits: Tensor) -> None:
 
 
 def check_targets(target: Tensor, soft: bool, loss_name: str) -> None:
-    """Refuse labels that mean nothing, before they turn into a number that looks like a loss."""
+    """Raise a ValueError for labels that are not 1, 0, -1 or between 0 and 1."""
     if not target.numel():
         return
     low, high = (bound.item() for bound in target.aminmax())

@@ -1,4 +1,4 @@
-"""What a loss remembers of the samples of the training set, from epoch to epoch."""
+"""Memory of a loss for the samples of the training set, from epoch to epoch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SOFT_LABEL_STEPS = 1 << 20
 
 
 def fingerprint_rows(target: Tensor) -> Tensor:
-    """A number above 0 for each row of labels, (N,) int64; rows that differ have different ones, but for an accident.
+    """Compute a hash above 0 of each row of labels, (N,) int64.
 
     Args:
         target: (N, C).
@@ -33,7 +33,7 @@ class SampleMemory(nn.Module):
     largest is kept.
 
     A fingerprint of the labels of every sample is kept as well. A sample that comes back with other labels is another
-    one under the same index, or has been blended with another one; both are refused.
+    sample with the same index, or has been blended with another sample. Both are errors.
 
     Args:
         owner: Name of the loss, for errors.
@@ -81,7 +81,7 @@ class SampleMemory(nn.Module):
         return self._note_epoch(epoch) if remember else False
 
     def read(self, sample_idx: Tensor, classes: int) -> Tensor:
-        """A copy of the rows of samples, (N, ``classes``); of one that has not come yet, as if nothing was written."""
+        """Return a copy of the rows of samples, (N, ``classes``). An unseen sample has a row of the fill value."""
         indices = sample_idx.to(self.table.device)
         rows = self.table.new_full((len(indices), classes), self.fill)
         here = indices < self.size
@@ -103,7 +103,7 @@ class SampleMemory(nn.Module):
         self.unshared = True
 
     def rows(self) -> Tensor:
-        """The rows of all samples so far, (M, C), not copied."""
+        """Return the rows of all samples so far, (M, C), not copied."""
         return self.table[: self.size]
 
     def clear(self) -> None:

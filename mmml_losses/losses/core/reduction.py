@@ -26,7 +26,7 @@ class Values(NamedTuple):
 
 
 def weight_matrix(weight: Tensor, target: Tensor) -> Tensor:
-    """The caller's weight as (N, 1) or (N, C)."""
+    """Reshape the caller's weight to (N, 1) or (N, C)."""
     samples, classes = target.shape
     if weight.shape == (samples,):
         return weight.unsqueeze(1)
@@ -39,7 +39,7 @@ def weight_matrix(weight: Tensor, target: Tensor) -> Tensor:
 
 
 def weigh_samples(weight: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights of whole samples, (N,), for a loss that compares the labels of a sample.
+    """Return the weights of whole samples, (N,), for a loss that compares the labels of a sample.
 
     Such a loss cannot weigh single labels. A label of weight 0 becomes unknown, which takes it out of every sum over
     labels, and the other weights of a row must agree.
@@ -74,7 +74,7 @@ def reduce_values(parts: list[Values], reduction: str, avg_factor: float | Tenso
         raise ValueError(f'reduction_override must be one of {REDUCTIONS}, got {reduction!r}')
     if reduction == 'none':
         if len(parts) != 1:
-            raise ValueError(f"reduction 'none' is not defined for a sum of {len(parts)} ways, whose shapes differ")
+            raise ValueError(f"reduction 'none' is not defined for a sum of {len(parts)} parts, whose shapes differ")
         return parts[0].values
     if reduction == 'sum':
         if avg_factor is not None:
