@@ -1,4 +1,4 @@
-r"""Losses that compare the positive labels of a set with its negative ones, as :math:`\min x_p > \max x_n` asks for.
+r"""Losses that compare the positive labels of a set with its negative ones, for :math:`\min x_p > \max x_n`.
 
 The sets are the rows of the logit matrix, its columns, or blocks of it (see :mod:`mmml_losses.functional.sets`), and
 every loss works for each of them. Sums over pairs factorise, :math:`\sum_p\sum_n e^{x_n - x_p} = \sum_p
@@ -172,7 +172,7 @@ def softmax_loss(
     .. math::
         \log\sum_c e^{x_c / T} - \frac{1}{|P|}\sum_p \frac{x_p}{T}
 
-    Its minimum asks all positives of a set for the same logit. With one positive it is :func:`two_way_loss` with unit
+    At its minimum, all positives of a set have the same logit. With one positive it is :func:`two_way_loss` with unit
     temperatures.
 
     Args:

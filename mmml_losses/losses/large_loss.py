@@ -1,4 +1,4 @@
-"""Large loss: unobserved labels of large loss are rejected, or taken as positive (Kim et al., 2022)."""
+"""Losses that reject unobserved labels of large loss, or take them as positive (Kim et al., 2022)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ RELATIVE_INCREASE = 0.002
 class LargeLossRejection(PairLoss):
     """Large loss rejection, LL-R: in every batch the largest losses of unobserved labels count as 0.
 
-    How many they are grows from epoch to epoch (see :mod:`mmml_losses.functional.large_loss`); the first epoch is
-    plain training. ``'mean'`` counts the rejected labels, as the authors' code does.
+    Their number grows from epoch to epoch (see :mod:`mmml_losses.functional.large_loss`); the first epoch is plain
+    training. ``'mean'`` counts the rejected labels, as the authors' code does.
 
     Args:
         relative_increase: By how much the share of rejected labels grows each epoch, relative to all labels of the

@@ -21,14 +21,13 @@ class SetwiseLoss(FunctionLoss):
     Args:
         way: ``'sample'`` compares the labels of a sample, ``'class'`` the samples of a class, ``'both'`` does the one
             and the other, ``'joint'`` compares all labels of all samples.
-        bucket_size: How many consecutive samples of the batch are compared with each other along ``'class'`` and
+        bucket_size: How many consecutive samples of the batch are compared with each other with ``'class'`` and
             ``'joint'``; None for all. It does not depend on the batch size: the rest of the batch is one more, smaller
             bucket, and so is a whole batch that is smaller than it.
-        across_ranks: Whether the batch is that of all processes of a distributed training together, in the order of
-            their ranks, instead of each process comparing its own samples alone. Buckets are then cut from the whole,
-            so that one can be larger than the batch of a process. Value and training are those of one process with the
-            whole batch, also under ``'sum'`` and with an ``avg_factor`` of each process. Not for ``way='sample'``,
-            which compares no samples.
+        across_ranks: Whether to compare the samples of all processes of a distributed training, in the order of their
+            ranks, instead of those of each process alone. A bucket can then be larger than the batch of a process.
+            Value and training are those of one process with the whole batch, also under ``'sum'`` and with an
+            ``avg_factor`` of each process. Not for ``way='sample'``, which compares no samples.
         **kwargs: The settings of the function, and ``reduction``, ``loss_weight`` and ``link`` of
             :class:`MultiLabelLoss`.
 
@@ -36,13 +35,14 @@ class SetwiseLoss(FunctionLoss):
     softmax: a positive one). In ``'both'`` the mean over samples and the mean over classes are added. ``'none'`` gives
     the shapes of :meth:`mmml_losses.functional.sets.Sets.split` and is not defined for ``'both'``.
 
-    ``weight`` says how often a sample counts: it is a factor of the sample's loss in its row, and along the classes a
-    sample of weight 2 is the same as two. All labels of a sample have one weight, or 0, which makes them unknown.
+    ``weight`` is how often a sample counts. In the comparison of its labels it is a factor of the loss. In the
+    comparison of samples, a sample of weight 2 is the same as two samples. All labels of a sample have one weight, or
+    0, which makes them unknown.
 
-    The anchors, queries or proposals of a detector, class indices with the background C among them, are compared along
-    ``'class'`` and ``'both'`` in buckets only, so that the cost stays linear in their number. They are put in a random
-    order first, because neighbours in the list are neighbours in the image, and those of weight 0 are left out. Along
-    ``'sample'`` the loss must cost something without a positive: most anchors have none.
+    Detectors send anchors, queries or proposals: class indices with the background C among them. With ``'class'`` and
+    ``'both'`` they are compared in buckets only, so that the cost is linear in their number. They are shuffled first,
+    because neighbours in the list are neighbours in the image, and those of weight 0 are left out. With ``'sample'``
+    the loss must not be 0 without a positive, because most anchors have none.
     """
 
     pointwise = False

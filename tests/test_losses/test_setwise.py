@@ -142,7 +142,7 @@ def test_both_ways_add_their_means(loss_type, bucket_size):
     of_samples, of_classes = (loss_type(way=way, bucket_size=bucket_size) for way in ('sample', 'class'))
     both = loss_type(way='both', bucket_size=bucket_size)
     torch.testing.assert_close(both(*batch), of_samples(*batch) + of_classes(*batch))
-    with pytest.raises(ValueError, match="reduction 'none' is not defined for a sum of 2 ways"):
+    with pytest.raises(ValueError, match="reduction 'none' is not defined for a sum of 2 parts"):
         both(*batch, reduction_override='none')
 
 

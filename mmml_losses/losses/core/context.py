@@ -1,4 +1,4 @@
-"""What a loss needs to know beyond logits and targets: the epoch, and which samples it sees."""
+"""What a loss needs besides logits and targets: the epoch and the indices of the samples."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ def resolve_epoch(epoch: int | None, loss_name: str) -> int:
     """Return the epoch, counted from 0: the one that was passed, or that of the running Runner.
 
     Args:
-        epoch: What the loss was called with.
-        loss_name: Who asks, for the error.
+        epoch: The argument of the call.
+        loss_name: Name of the loss, for the error.
     """
     if epoch is None:
         epoch = runner_info('epoch')
     if epoch is None:
         raise ValueError(
             f'epoch must be known to {loss_name}, got None: call the loss with epoch=..., counted from 0, or train '
-            "with MMEngine's Runner, which announces it"
+            "with MMEngine's Runner, which provides it"
         )
     return epoch
 
@@ -33,7 +33,7 @@ def resolve_max_epochs(max_epochs: int | None, loss_name: str) -> int:
     if max_epochs is None:
         raise ValueError(
             f'max_epochs must be known to {loss_name}, got None: set it in the config of the loss, or train with '
-            "MMEngine's Runner by epochs, which announces it"
+            "MMEngine's Runner by epochs, which provides it"
         )
     return max_epochs
 
@@ -44,9 +44,9 @@ def require_sample_idx(
     """Return the indices of the samples as an int64 tensor, (N,).
 
     Args:
-        sample_idx: What the loss was called with.
-        loss_name: Who asks, for the error.
-        batch_size: How many there must be, where the caller knows it.
+        sample_idx: The argument of the call.
+        loss_name: Name of the loss, for the error.
+        batch_size: The number of indices that there must be, if it is known.
     """
     if sample_idx is None:
         raise ValueError(

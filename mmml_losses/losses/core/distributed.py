@@ -1,4 +1,4 @@
-"""One batch of the batches of all processes of a distributed training."""
+"""Join the batches of all processes of a distributed training into one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from mmengine.dist import all_gather, all_reduce, get_rank, get_world_size
 from torch import Tensor
 
 
-@torch.compiler.disable  # compiled code goes on behind the exchange
+@torch.compiler.disable  # compiled code continues after the exchange
 def join_batches(*batches: Tensor | None) -> list[Tensor | None]:
     """Join the samples of all processes, in the order of their ranks. Every process must call this.
 
-    A loss of the joined batch is the same on all processes, and trains as it would in one process that had all samples:
-    DDP takes the mean of the gradients, of which each process brings those of its own samples, times the processes.
+    A loss of the joined batch is the same on all processes, and trains as in one process with all samples. DDP averages
+    the gradients; each process therefore returns the gradient of its own samples times the number of processes.
 
     Args:
-        *batches: Tensors of this process, or None, which they must then be on all. Processes may have different numbers
-            of rows.
+        *batches: Tensors of this process; None on one process must be None on all. Processes may have different
+            numbers of rows.
     """
     lengths = torch.tensor([0 if batch is None else len(batch) for batch in batches])
     sizes = torch.stack(all_gather(lengths), dim=1).tolist()

@@ -1,4 +1,4 @@
-"""Where a loss has its class frequencies from: a list, a json file, the training set or a checkpoint."""
+"""Class frequencies of a loss, from a list, a json file, the training set or a checkpoint."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ THREE_WAYS = (
 
 
 class ClassFrequencies(nn.Module):
-    """In how many training images each class appears, and how many images there are.
+    """The number of training images of each class, and of all training images.
 
-    Both are buffers: a checkpoint carries them, so that a model that is only tested needs neither list nor hook. What
-    the config or the training set says wins over a checkpoint, because fine-tuning changes the training set; a warning
-    says when the two differ. Half precision does not reach the counts.
+    Both are buffers: they are saved in checkpoints, so that a model that is only tested needs neither list nor hook.
+    The config and the training set take precedence over a checkpoint, because fine-tuning changes the training set; a
+    warning is logged if they differ. The counts stay in float32 if the model is converted to half precision.
 
     Args:
         class_frequencies: A list of counts; the path of a json file with such a list, or with
@@ -67,19 +67,19 @@ class ClassFrequencies(nn.Module):
 
     @property
     def known(self) -> bool:
-        """Whether the counts are there, wherever they came from."""
+        """Whether the counts are known."""
         return self.counts.numel() > 0
 
     @property
     def wants_training_labels(self) -> bool:
-        """Whether they shall be counted in the training set and were not yet.
+        """Whether the frequencies are still to be counted in the training set.
 
-        Those of a checkpoint serve where nobody counts, but may be those of another training set.
+        Those of a checkpoint are used without a count, but may be those of another training set.
         """
         return self.source in (None, 'checkpoint')
 
     def count(self, labels: Tensor) -> None:
-        """Count them in the labels of the training set.
+        """Count the classes in the labels of the training set.
 
         Args:
             labels: (M, C), with 1 positive, 0 negative, -1 unknown, or soft: a soft label counts by its share.
@@ -114,7 +114,7 @@ class ClassFrequencies(nn.Module):
 
     def _set(self, counts: Sequence[float] | np.ndarray | Tensor, num_samples: float | None, source: str) -> None:
         counts, num_samples = check_class_frequencies(counts, num_samples)
-        # New tensors: those before may have another length, and in EMA or DDP somebody else may hold them.
+        # New tensors: the old ones may have another length, and EMA or DDP may refer to them.
         self.counts = counts.to(self.counts)
         self.num_samples = self.num_samples.new_tensor(num_samples or 0)
         self.source = source
@@ -144,7 +144,7 @@ class ClassFrequencies(nn.Module):
     def _load_from_state_dict(
         self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
     ) -> None:
-        """Take counts of any length, where the config and the training set have none."""
+        """Load counts of any length, unless the config or the training set has given some."""
         keys = [f'{prefix}counts', f'{prefix}num_samples']
         if not all(key in state_dict for key in keys):
             if strict and not self.known:

@@ -1,4 +1,4 @@
-"""From what callers send to what losses compute on: (N, C) logits and targets of one floating type."""
+"""Conversion of inputs to what losses compute on: logits and targets (N, C) of one floating-point type."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def one_hot_targets(target: Tensor, logits: Tensor) -> Tensor:
 
 def count_known(target: Tensor) -> Tensor | int:
     """Count the labels that are not -1."""
-    # On a CPU the minimum is had for an eighth of the time of the count; on a GPU it would have to be waited for.
+    # On a CPU the minimum takes an eighth of the time of the count; on a GPU it would have to be waited for.
     cheap = target.device.type == 'cpu' and not torch.compiler.is_compiling() and target.numel()
     if cheap and target.amin().item() >= 0:
         return target.numel()

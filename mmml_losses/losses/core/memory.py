@@ -27,10 +27,9 @@ def fingerprint_rows(target: Tensor) -> Tensor:
 class SampleMemory(nn.Module):
     """A table with a row of C values for every sample of the training set, by sample index.
 
-    The table grows to the largest index that it meets, is part of the state dict and moves with the module. It is no
-    buffer, because copies of a model (EMA) and DDP's broadcast expect buffers of one size and one content on all
-    processes. Whatever is written, in whichever order and by whichever process, of several values of an entry the
-    largest is kept.
+    The table grows to the largest index that it meets, is part of the state dict and moves with the module. It is not a
+    buffer, because copies of a model (EMA) and DDP's broadcast expect buffers to have one size and one content on all
+    processes. Of several values that are written to an entry, by any process in any order, the largest is kept.
 
     A fingerprint of the labels of every sample is kept as well. A sample that comes back with other labels is another
     sample with the same index, or has been blended with another sample. Both are errors.
@@ -38,7 +37,7 @@ class SampleMemory(nn.Module):
     Args:
         owner: Name of the loss, for errors.
         dtype: Of the values.
-        fill: The value of entries that nothing was written to. It must be the smallest that occurs.
+        fill: The value of entries that were never written. No value that is written may be smaller.
     """
 
     def __init__(self, owner: str, dtype: torch.dtype = torch.uint8, fill: float = 0):
@@ -52,13 +51,13 @@ class SampleMemory(nn.Module):
         self.unshared = False  # whether anything was noted that other processes do not know
 
     def visit(self, sample_idx: Tensor, target: Tensor, epoch: int | None = None, remember: bool = True) -> bool:
-        """Check that the samples are those that are known by these indices, and note the epoch.
+        """Check that the indices name the same samples as before, and note the epoch.
 
         Args:
             sample_idx: (N,), from 0.
-            target: (N, C), the labels that the samples come with.
-            epoch: The epoch, where it is known.
-            remember: Whether to note anything, as in training.
+            target: (N, C), the labels of the samples.
+            epoch: The epoch, if it is known.
+            remember: Whether to store anything, as in training.
 
         Returns:
             Whether this is the first visit of an epoch.
@@ -90,7 +89,7 @@ class SampleMemory(nn.Module):
         return rows
 
     def write(self, sample_idx: Tensor, rows: Tensor) -> None:
-        """Raise the entries of samples to the values given, where they are larger.
+        """Set the entries of samples to the maximum of the present and the given values.
 
         Args:
             sample_idx: (N,). The same sample may occur several times.
@@ -107,7 +106,7 @@ class SampleMemory(nn.Module):
         return self.table[: self.size]
 
     def clear(self) -> None:
-        """Take back all that was written, and keep the space."""
+        """Erase all that was written, and keep the memory allocated."""
         self.table.fill_(self.fill)
 
     def synchronize(self) -> None:

@@ -1,4 +1,4 @@
-"""From unreduced values to one number, with the caller's weights and divisor."""
+"""Reduction of values to one number, with the caller's weights and divisor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Values(NamedTuple):
 
     Args:
         values: One per label (N, C), or one per set of labels, such as (N,) or (C,).
-        count: By how many ``'mean'`` divides.
+        count: The number that ``'mean'`` divides by.
     """
 
     values: Tensor
