@@ -8,15 +8,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mmml_losses.evaluation import (
+from ..evaluation import (
     MeanAveragePrecision,
     Predictions,
     average_precision,
     group_classes,
     mean_average_precision_of_groups,
 )
-from mmml_losses.utils.frequencies import checked_frequencies, checked_groups
-
+from ..utils.frequencies import checked_frequencies, checked_groups
 from .runs import check_same_data
 from .style import BACKGROUND, GRID, INK, MUTED, add_title, line_style, plain, tidy, wrapped
 

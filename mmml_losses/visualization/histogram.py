@@ -8,10 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mmml_losses.evaluation import Predictions
-from mmml_losses.evaluation.functional.calibration import bin_numbers, equal_width_limits
-from mmml_losses.utils.arrays import as_probabilities, row_blocks
-
+from ..evaluation import Predictions
+from ..evaluation.functional.calibration import bin_numbers, equal_width_limits
+from ..utils.arrays import as_probabilities, row_blocks
 from .style import BLUE, GREEN, GRID, INK, VERMILLION, add_title, plain, tidy, wrapped
 
 COLUMNS = 3

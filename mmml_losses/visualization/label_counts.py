@@ -6,8 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mmml_losses.evaluation import LabelStatistics, LabelSummary
-
+from ..evaluation import LabelStatistics, LabelSummary
 from .style import BACKGROUND, BLUE, GRID, INK, MUTED, VERMILLION, add_title, plain, tidy, wrapped
 
 # More classes than this have no room for their names, and for bars.

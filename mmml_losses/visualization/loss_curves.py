@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mmml_losses.losses import LabelPairRegularizer, MultiLabelLoss, SumLoss
-from mmml_losses.losses.setwise import SetwiseLoss
-from mmml_losses.registry import LOSSES
+from ..losses import LabelPairRegularizer, MultiLabelLoss, SumLoss
+from ..losses.setwise import SetwiseLoss
+from ..registry import LOSSES
 
 LabelKind = Literal['positive', 'negative']
 LABEL_KINDS: tuple[LabelKind, ...] = ('positive', 'negative')

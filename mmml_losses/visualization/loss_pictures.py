@@ -9,8 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mmml_losses.losses import MultiLabelLoss
-
+from ..losses import MultiLabelLoss
 from .loss_curves import LABEL_KINDS, LabelKind, LossCurve, build_loss, loss_curve
 from .style import GRID, INK, add_title, line_style, plain, tidy, wrapped
 

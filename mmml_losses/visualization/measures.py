@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mmml_losses.evaluation import (
+from ..evaluation import (
     CalibrationErrors,
     F1Scores,
     MeanAveragePrecision,

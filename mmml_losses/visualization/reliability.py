@@ -9,8 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from mmml_losses.evaluation import ReliabilityBins, calibration_errors
-
+from ..evaluation import ReliabilityBins, calibration_errors
 from .style import GRID, INK, MUTED, add_title, line_style, percent, plain, tidy, wrapped
 
 # What the axes say, by what is predicted.

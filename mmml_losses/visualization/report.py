@@ -6,10 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mmml_losses.evaluation import Predictions, Query, RetrievalResult, group_classes, parse_query, query_retrieval
-from mmml_losses.utils.files import replacing
-from mmml_losses.utils.frequencies import checked_frequencies
-
+from ..evaluation import Predictions, Query, RetrievalResult, group_classes, parse_query, query_retrieval
+from ..utils.files import replacing
+from ..utils.frequencies import checked_frequencies
 from . import page
 from . import report_sections as sections
 from .measures import measure

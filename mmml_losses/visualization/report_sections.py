@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mmml_losses.evaluation import Predictions, Query, RetrievalResult, rank_images, relevant_images
-
+from ..evaluation import Predictions, Query, RetrievalResult, rank_images, relevant_images
 from . import page
 from .class_precision import plot_class_precision
 from .histogram import plot_probability_histogram

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from PIL import Image
 
-from mmml_losses.evaluation import Predictions, Query, parse_query, rank_images, relevant_images
-
+from ..evaluation import Predictions, Query, parse_query, rank_images, relevant_images
 from .runs import check_same_data
 from .style import BACKGROUND, GREEN, GRID, INK, MUTED, RED, plain, wrapped
 

@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mmml_losses.evaluation import RetrievalResult
-
+from ..evaluation import RetrievalResult
 from .style import GRID, INK, MUTED, add_title, line_style, percent, plain, tidy, wrapped
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mmml_losses.evaluation import Predictions
+from ..evaluation import Predictions
 
 
 def check_same_data(runs: Mapping[str, Predictions]) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mmml_losses.utils.files import replacing
+from ..utils.files import replacing
 
 PICTURE_SUFFIXES = ('.png', '.svg')
 
