@@ -3,13 +3,11 @@
 from .class_precision import plot_class_precision
 from .histogram import plot_probability_histogram, probability_shares
 from .label_counts import plot_label_counts
-from .loss_curves import LossCurve, loss_curve, parse_loss
-from .loss_pictures import plot_loss_curves
+from .loss_curves import LossCurve, loss_curve, parse_loss, plot_loss_curves
 from .recovery import plot_label_recovery, read_label_recovery
 from .reliability import plot_reliability
 from .report import write_report
-from .retrieval import plot_retrieval_sheet
-from .retrieval_curve import plot_retrieval_curve
+from .retrieval import plot_retrieval_curve, plot_retrieval_sheet
 from .style import png_bytes, save_figure
 
 __all__ = [

@@ -13,8 +13,7 @@ from .histogram import plot_probability_histogram
 from .measures import THRESHOLD, RunMeasures
 from .recovery import plot_label_recovery
 from .reliability import plot_reliability
-from .retrieval import ImageLoader, plot_retrieval_sheet
-from .retrieval_curve import plot_retrieval_curve
+from .retrieval import ImageLoader, plot_retrieval_curve, plot_retrieval_sheet
 from .style import percent, png_bytes
 
 Measures = Mapping[str, RunMeasures]
