@@ -1,4 +1,4 @@
-"""Probability histograms: where a model puts positives, negatives and labels that are missing."""
+"""Histograms of the probabilities that a model gives to positive, negative and missing labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .style import BLUE, GREEN, GRID, INK, VERMILLION, add_title, plain, tidy, w
 
 COLUMNS = 3
 
-# Colour, dashes and hatch of each kind of label: any one of the three tells them apart.
+# Colour, dashes and hatch of each kind of label; each of the three differs between the kinds.
 _LOOKS = {
     'positive': (BLUE, '-', '//'),
     'negative': (VERMILLION, (0, (5, 1.5)), '..'),
@@ -24,18 +24,18 @@ _LOOKS = {
 
 
 def probability_shares(predictions: Predictions, num_bins: int = 20) -> dict[str, tuple[int, np.ndarray]]:
-    """Sort the probabilities of each kind of label into bins of equal width.
+    """Count the probabilities of each kind of label in bins of equal width.
 
-    Without ``true_labels`` a label is positive (1) or negative (0). With them, a positive is one that was observed, a
-    missing label one that is positive in truth and 0 or -1 in the labels, and a negative one that is 0 in both. All
-    others are unknown and left out.
+    Without ``true_labels`` a label is positive (1) or negative (0). With them, a positive label is 1 in the labels, a
+    missing label is 1 in the true labels and 0 or -1 in the labels, and a negative label is 0 in both. All others are
+    unknown and left out.
 
     Args:
-        predictions: What a model says of a dataset; its scores must be probabilities.
-        num_bins: Number of bins. The limits are those of :func:`~mmml_losses.evaluation.reliability_bins`.
+        predictions: Predictions on a dataset; the scores must be probabilities.
+        num_bins: Number of bins. :func:`~mmml_losses.evaluation.reliability_bins` has the same limits.
 
     Returns:
-        For each kind its number of labels, and the share of them in each bin, (B,); zeros where there are none.
+        For each kind its number of labels and the share of them in each bin, (B,), which is 0 if the kind has no label.
     """
     if num_bins < 1:
         raise ValueError(f'num_bins must be at least 1, got {num_bins}')
@@ -50,12 +50,12 @@ def probability_shares(predictions: Predictions, num_bins: int = 20) -> dict[str
 
 
 def plot_probability_histogram(runs: Mapping[str, Predictions], num_bins: int = 20, title: str | None = None) -> Figure:
-    """Draw, for each run in its own panel, how the probabilities of positive, negative and missing labels spread.
+    """Draw a panel for each run with histograms of the probabilities of positive, negative and missing labels.
 
-    Each kind adds up to 100 %, however many labels it has, on a logarithmic scale: what matters is often rare.
+    Each kind adds up to 100 %, whatever its number of labels. The scale is logarithmic, since errors are rare.
 
     Args:
-        runs: Name and predictions of each run; with ``true_labels`` the missing labels are shown, too.
+        runs: Name and predictions of each run. Missing labels are drawn if a run has ``true_labels``.
         num_bins: Number of bins.
         title: Heading of the picture.
     """
@@ -83,6 +83,7 @@ def plot_probability_histogram(runs: Mapping[str, Predictions], num_bins: int = 
 
 
 def _members(predictions: Predictions, rows: slice) -> dict[str, np.ndarray]:
+    """Return the mask of each kind of label in some rows of the predictions."""
     labels = predictions.labels[rows]
     if predictions.true_labels is None:
         return {'positive': labels == 1, 'negative': labels == 0}
@@ -97,12 +98,10 @@ def _members(predictions: Predictions, rows: slice) -> dict[str, np.ndarray]:
 def _draw_shares(axes: Axes, name: str, shares: Mapping[str, tuple[int, np.ndarray]], edges: np.ndarray) -> None:
     for kind, (count, share) in shares.items():
         color, dashes, hatch = _LOOKS[kind]
-        label = f'{kind} ({count:,})'
         axes.stairs(100 * share, edges, fill=True, facecolor='none', edgecolor=color, hatch=hatch, alpha=0.35, lw=0)
-        axes.stairs(100 * share, edges, color=color, linestyle=dashes, linewidth=2, label=label)
+        axes.stairs(100 * share, edges, color=color, linestyle=dashes, linewidth=2, label=f'{kind} ({count:,})')
     axes.yaxis.set_major_formatter(lambda value, _: f'{value:g}')
     axes.set_xlim(-0.02, 1.02)
-    axes.set_title(plain(wrapped(name, 40)), loc='left', color=INK, fontsize=10, weight='bold')
     axes.legend(loc='upper center', fontsize=8.5, framealpha=0.9, edgecolor=GRID, labelcolor=INK, handlelength=2.6)
     axes.tick_params(which='minor', length=0)
-    tidy(axes)
+    tidy(axes, heading=plain(wrapped(name, 40)))

@@ -1,4 +1,4 @@
-"""What one label costs, and how hard it pulls at its logit: taken from the losses themselves."""
+"""Value and gradient of a loss along the logit of one label, computed by the loss itself, and pictures of them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from torch import Tensor
 from ..losses import LabelPairRegularizer, MultiLabelLoss, SumLoss
 from ..losses.setwise import SetwiseLoss
 from ..registry import LOSSES
-from .style import GRID, INK, add_title, line_style, plain, tidy, wrapped
+from ..utils.arguments import check_choice
+from .style import add_title, legend_below, line_style, plain, tidy, wrapped
 
 LabelKind = Literal['positive', 'negative']
-LABEL_KINDS: tuple[LabelKind, ...] = ('positive', 'negative')
 Against = Literal['logit', 'probability']
 Quantity = Literal['value', 'gradient', 'link']
 
+LABEL_KINDS: tuple[LabelKind, ...] = ('positive', 'negative')
+QUANTITIES = {'value': 'loss', 'gradient': 'gradient by the logit', 'link': 'link: what a logit reads as'}
 NUM_POINTS = 301
 MARKERS_PER_CURVE = 9
-LIMIT = 6.0
-AGAINST = ('logit', 'probability')
-_NAMES = {'value': 'loss', 'gradient': 'gradient by the logit'}
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,9 @@ class LossCurve:
 
     Attributes:
         logits: (P,) logits of the label.
-        probabilities: (P,) what the logits read as, through the link of the loss.
+        probabilities: (P,) probabilities of the logits, through the link of the loss.
         values: (P,) the loss.
-        gradients: (P,) its derivative by the logit.
+        gradients: (P,) derivative of the loss by the logit.
     """
 
     logits: np.ndarray
@@ -48,7 +47,7 @@ class LossCurve:
 
 
 def parse_loss(text: str) -> dict:
-    """Read a loss as it is written in Python, such as ``AsymmetricLoss(gamma_negative=4, margin=0.05)``.
+    """Read a loss that is written in Python, such as ``AsymmetricLoss(gamma_negative=4, margin=0.05)``.
 
     Arguments are keywords with plain values: numbers, strings, lists and dicts.
 
@@ -79,7 +78,7 @@ def parse_loss(text: str) -> dict:
 
 
 def build_loss(loss: MultiLabelLoss | Mapping | str) -> MultiLabelLoss:
-    """Build a loss from a config or from what :func:`parse_loss` reads; a loss stays as it is."""
+    """Build a loss from a config or from a text as in :func:`parse_loss`; return a loss unchanged."""
     if isinstance(loss, str):
         loss = parse_loss(loss)
     if isinstance(loss, Mapping):
@@ -103,19 +102,19 @@ def loss_curve(
 ) -> LossCurve:
     """Evaluate a loss on one label, logit by logit, with its gradient by autograd.
 
-    A pointwise loss sees the label alone; when ``num_classes`` is more than one, the others are unknown, which
-    matters only to losses with a constant that counts classes (WAN, LAS, LASD). A set-wise loss, and the label pair
-    regulariser, compares it with one label of the other kind that does not move, the setting of Fig. 3 of the DR
-    paper: of the same sample, of the same class, or of each of them, by the way of the loss. The value is the sum
-    over the loss's sets, times its ``loss_weight``.
+    A pointwise loss is computed from the label alone. If ``num_classes`` is more than one, the other labels are
+    unknown, which matters only to losses with a constant that counts classes (WAN, LAS, LASD). A set-wise loss, and
+    the label pair regulariser, compares the label with one label of the other kind, whose logit is fixed, as in Fig. 3
+    of the DR paper. The other label is in the same sample, in the same class, or there is one in each, by the ``way``
+    of the loss. The value is the sum over the sets of the loss, times its ``loss_weight``.
 
     Args:
         loss: The loss.
         label: ``'positive'`` or ``'negative'``.
         logits: (P,) where to evaluate.
-        epoch: For losses that change with it, counted from 0.
-        num_classes: How many classes there are, for a pointwise loss.
-        opponent: Logit of the other label when it is positive; minus it when it is negative.
+        epoch: Epoch, counted from 0, for losses that depend on it.
+        num_classes: Number of classes, for a pointwise loss.
+        opponent: Logit of the other label if it is positive; minus it if it is negative.
 
     Raises:
         ValueError: The value of a label depends on other labels or on memory, so that it has no such curve.
@@ -128,17 +127,15 @@ def loss_curve(
     if points.dim() != 1 or not points.isfinite().all():
         raise ValueError(f'logits must be finite numbers of shape (P,), got the shape {tuple(points.shape)}')
     _check_has_curve(loss)
+    num_classes = num_classes if loss.pointwise else 1
     was_training = loss.training
-    loss.eval()  # no estimate is to learn from a drawing
+    loss.eval()  # a drawing must not update the estimates of a loss
     try:
-        if loss.pointwise:
-            values, gradients = _alone(loss, float(label == 'positive'), points, epoch, num_classes)
-        else:
-            values, gradients = _against(loss, float(label == 'positive'), points, epoch, opponent)
+        values, gradients = _evaluate(loss, points, *_surroundings(loss, label, num_classes, opponent), epoch)
     finally:
         loss.train(was_training)
     with torch.no_grad():
-        probabilities = _probabilities(loss, points, num_classes if loss.pointwise else 1)
+        probabilities = loss.probabilities(points[:, None].expand(-1, num_classes))[:, 0]
     return LossCurve(*(tensor.numpy() for tensor in (points, probabilities, values, gradients)))
 
 
@@ -158,56 +155,45 @@ def _check_has_curve(loss: MultiLabelLoss) -> None:
         raise ValueError(f'only losses of single labels or of pairs of labels have such a curve, got {name}')
 
 
-def _alone(loss: MultiLabelLoss, target: float, points: Tensor, epoch: int, num_classes: int) -> tuple[Tensor, Tensor]:
-    """Values and gradients of a label by itself, point by point, so that no point can act upon another."""
-    results = [_label_alone(loss, target, point[None], epoch, num_classes) for point in points]
-    values, gradients = (torch.cat(columns) for columns in zip(*results, strict=True))
-    together, _ = _label_alone(loss, target, points, epoch, num_classes)
-    if not torch.allclose(values.sum(), together.sum(), rtol=1e-9):
-        raise ValueError(
-            f'only losses of a label by itself have such a curve, but in {type(loss).__name__} a label costs '
-            'something else when others stand beside it'
-        )
-    return values, gradients
-
-
-def _label_alone(
-    loss: MultiLabelLoss, target: float, points: Tensor, epoch: int, num_classes: int
-) -> tuple[Tensor, Tensor]:
-    points = points.clone().requires_grad_()
-    others = points.new_zeros(len(points), num_classes - 1)
-    logits = torch.cat([points[:, None], others], dim=1)
-    targets = torch.cat([torch.full_like(points[:, None], target), others - 1], dim=1)
-    value = loss(logits, targets, reduction_override='sum', epoch=epoch)
-    return value.detach()[None], torch.autograd.grad(value, points)[0]
-
-
-def _against(loss: MultiLabelLoss, target: float, points: Tensor, epoch: int, opponent: float) -> tuple[Tensor, Tensor]:
-    """Values and gradients of a label beside one of the other kind, which stands on its own side of zero."""
+def _surroundings(loss: MultiLabelLoss, label: LabelKind, num_classes: int, opponent: float) -> tuple[Tensor, Tensor]:
+    """Return the logits and targets of a batch, float64, whose first entry is the label."""
+    target = float(label == 'positive')
+    other, rest = (-opponent if target else opponent), 1 - target
     way = getattr(loss, 'way', 'sample')
-    other = points.new_tensor(opponent if target == 0 else -opponent)
-    rest = 1 - target
+    if loss.pointwise:
+        logits, targets = [[0.0] * num_classes], [[target] + [-1.0] * (num_classes - 1)]
+    elif way == 'class':
+        logits, targets = [[0.0], [other]], [[target], [rest]]
+    elif way == 'both':
+        # One opponent in the row and one in the column; the fourth label is unknown.
+        logits, targets = [[0.0, other], [other, 0.0]], [[target, rest], [rest, -1.0]]
+    else:
+        logits, targets = [[0.0, other]], [[target, rest]]
+    return torch.tensor(logits, dtype=torch.float64), torch.tensor(targets, dtype=torch.float64)
+
+
+def _evaluate(
+    loss: MultiLabelLoss, points: Tensor, logits: Tensor, targets: Tensor, epoch: int
+) -> tuple[Tensor, Tensor]:
+    """Return the losses and gradients, (P,) each, of batches that have one of the points as their first logit."""
     values, gradients = [], []
     for point in points:
-        point = point.clone().requires_grad_()
-        logits = torch.stack([point, other])
-        targets = logits.new_tensor([target, rest])
-        if way == 'class':
-            logits, targets = logits[:, None], targets[:, None]
-        elif way == 'both':
-            # One opponent in the row and one in the column; the fourth label is unknown.
-            logits = torch.stack([logits, torch.stack([other, torch.zeros_like(other)])])
-            targets = torch.stack([targets, targets.new_tensor([rest, -1.0])])
-        else:
-            logits, targets = logits[None], targets[None]
-        value = loss(logits, targets, reduction_override='sum', epoch=epoch)
+        batch = logits.clone()
+        batch[0, 0] = point
+        batch.requires_grad_()
+        value = loss(batch, targets, reduction_override='sum', epoch=epoch)
         values.append(value.detach())
-        gradients.append(torch.autograd.grad(value, point)[0])
+        gradients.append(torch.autograd.grad(value, batch)[0][0, 0])
+    if loss.pointwise:
+        batch = logits.repeat(len(points), 1)
+        batch[:, 0] = points
+        together = loss(batch, targets.repeat(len(points), 1), reduction_override='sum', epoch=epoch)
+        if not torch.allclose(torch.stack(values).sum(), together, rtol=1e-9):
+            raise ValueError(
+                f'only losses of a label by itself have such a curve, but in {type(loss).__name__} a label costs '
+                'something else when others stand beside it'
+            )
     return torch.stack(values), torch.stack(gradients)
-
-
-def _probabilities(loss: MultiLabelLoss, points: Tensor, num_classes: int) -> Tensor:
-    return loss.probabilities(points[:, None].expand(-1, num_classes))[:, 0]
 
 
 def plot_loss_curves(
@@ -216,15 +202,15 @@ def plot_loss_curves(
     show: Sequence[Quantity] = ('value', 'gradient'),
     labels: Sequence[LabelKind] = LABEL_KINDS,
     *,
-    limit: float = LIMIT,
+    limit: float = 6.0,
     epoch: int = 1,
     num_classes: int = 1,
     opponent: float = 2.5,
     title: str | None = None,
 ) -> Figure:
-    """Draw what one label costs under several losses, and the gradient by its logit, as the losses themselves say.
+    """Draw the loss of one label under several losses, and its gradient by the logit, as the losses compute them.
 
-    One column for each kind of label, one row for value and gradient. The probability is that of the loss's own
+    Each kind of label has a column, and each of value and gradient a row. The probability is the one of the loss's own
     link, which ``'link'`` shows against the logit.
 
     Args:
@@ -239,7 +225,12 @@ def plot_loss_curves(
         opponent: As there.
         title: Heading of the picture.
     """
-    _check_choices(losses, against, show, labels)
+    if not losses:
+        raise ValueError('losses must hold at least one loss, got none')
+    check_choice('against', against, ('logit', 'probability'))
+    for name, chosen, known in (('show', show, tuple(QUANTITIES)), ('labels', labels, LABEL_KINDS)):
+        if isinstance(chosen, str) or not chosen or not set(chosen) <= set(known):
+            raise ValueError(f'{name} must be some of {known}, got {chosen!r}')
     if not limit > 0:
         raise ValueError(f'limit must be above 0, got {limit}')
     logits = np.linspace(-limit, limit, NUM_POINTS)
@@ -248,79 +239,38 @@ def plot_loss_curves(
     curves = {
         label: {name: loss_curve(loss, label, logits, **context) for name, loss in losses.items()} for label in labels
     }
-    rows = [quantity for quantity in (*_NAMES, 'link') if quantity in show]
+    rows = [quantity for quantity in QUANTITIES if quantity in show]
     figure = Figure(figsize=(max(5.4, 4.6 * len(curves)), 2.9 * len(rows) + 0.9), layout='constrained')
     grid = figure.add_gridspec(len(rows), len(curves))
     for row, quantity in enumerate(rows):
-        if quantity == 'link':
-            _draw_link(figure.add_subplot(grid[row, :]), curves[labels[0]])
-            continue
-        for column, label in enumerate(curves):
-            _draw_panel(figure.add_subplot(grid[row, column]), curves[label], label, quantity, against)
-    _draw_legend(figure, columns=3 if len(curves) == 2 else 2)
+        for column, (label, of_label) in enumerate(curves.items()):
+            if quantity != 'link':
+                _draw_panel(figure.add_subplot(grid[row, column]), of_label, label, quantity, against)
+            elif column == 0:  # the link is the same for both kinds of label
+                _draw_panel(figure.add_subplot(grid[row, :]), of_label, label, quantity, 'logit')
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    # One legend below all panels: inside, no corner is free under every choice of losses.
+    columns = min(len(names), 3 if len(curves) == 2 else 2)
+    legend_below(figure, handles, names, ncols=columns, handlelength=3.6)
     add_title(figure, title)
     return figure
 
 
-def _check_choices(losses: Mapping, against: str, show: Sequence[str], labels: Sequence[str]) -> None:
-    if not losses:
-        raise ValueError('losses must hold at least one loss, got none')
-    if against not in AGAINST:
-        raise ValueError(f'against must be one of {AGAINST}, got {against!r}')
-    for name, chosen, known in (('show', show, (*_NAMES, 'link')), ('labels', labels, LABEL_KINDS)):
-        if isinstance(chosen, str) or not chosen or not set(chosen) <= set(known):
-            raise ValueError(f'{name} must be some of {known}, got {chosen!r}')
-
-
-def _draw_panel(axes: Axes, curves: Mapping[str, LossCurve], label: str, quantity: str, against: str) -> None:
+def _draw_panel(
+    axes: Axes, curves: Mapping[str, LossCurve], label: LabelKind, quantity: Quantity, against: Against
+) -> None:
     for index, (name, curve) in enumerate(curves.items()):
         x = curve.logits if against == 'logit' else curve.probabilities
-        y = curve.values if quantity == 'value' else curve.gradients
-        _draw_curve(axes, index, name, x, y)
-    axes.set_title(f'{_NAMES[quantity]}, {label} label', loc='left', color=INK, fontsize=10, weight='bold')
-    axes.set_xlabel(against, color=INK)
+        y = {'value': curve.values, 'gradient': curve.gradients, 'link': curve.probabilities}[quantity]
+        # Each curve has its markers at other places, evenly along the axis.
+        places = np.linspace(x[0], x[-1], MARKERS_PER_CURVE * 4 + 1)[1 + index % 4 :: 4]
+        marked = np.unique(np.searchsorted(x, places).clip(max=len(x) - 1)).tolist()
+        style = line_style(index, linewidth=1.9, markersize=5.5, markeredgewidth=0.7, markevery=marked)
+        axes.plot(x, y, **style, label=plain(wrapped(name, 44, 2)))
+    if quantity == 'link':
+        axes.set_ylim(-0.02, 1.02)
+        tidy(axes, 'logit', 'probability', heading=QUANTITIES[quantity])
+        return
     if against == 'probability':
         axes.set_xlim(-0.01, 1.01)
-    tidy(axes)
-
-
-def _draw_link(axes: Axes, curves: Mapping[str, LossCurve]) -> None:
-    for index, (name, curve) in enumerate(curves.items()):
-        _draw_curve(axes, index, name, curve.logits, curve.probabilities)
-    axes.set_title('link: what a logit reads as', loc='left', color=INK, fontsize=10, weight='bold')
-    axes.set_xlabel('logit', color=INK)
-    axes.set_ylabel('probability', color=INK)
-    axes.set_ylim(-0.02, 1.02)
-    tidy(axes)
-
-
-def _draw_curve(axes: Axes, index: int, name: str, x: np.ndarray, y: np.ndarray) -> None:
-    # Markers at places of their own for each curve, and evenly along the axis, wherever the points lie.
-    places = np.linspace(x[0], x[-1], MARKERS_PER_CURVE * 4 + 1)[1 + index % 4 :: 4]
-    marked = np.unique(np.searchsorted(x, places).clip(max=len(x) - 1)).tolist()
-    axes.plot(
-        x,
-        y,
-        **line_style(index)._asdict(),
-        linewidth=1.9,
-        markersize=5.5,
-        markeredgecolor='white',
-        markeredgewidth=0.7,
-        markevery=marked,
-        label=plain(wrapped(name, 44, 2)),
-    )
-
-
-def _draw_legend(figure: Figure, columns: int) -> None:
-    """One legend below all panels: inside, no corner is free under every choice of losses."""
-    handles, names = figure.axes[0].get_legend_handles_labels()
-    figure.legend(
-        handles,
-        names,
-        loc='outside lower center',
-        ncols=min(len(names), columns),
-        fontsize=9,
-        edgecolor=GRID,
-        labelcolor=INK,
-        handlelength=3.6,
-    )
+    tidy(axes, against, heading=f'{QUANTITIES[quantity]}, {label} label')

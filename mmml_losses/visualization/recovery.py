@@ -1,4 +1,4 @@
-"""Label recovery over the epochs of a training: how many hidden positives come back, and how many are right."""
+"""Label recovery over the epochs of a training: the precision and recall of the corrected labels."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .style import GRID, INK, add_title, line_style, plain, tidy, wrapped
+from .style import INK, add_title, legend_below, line_style, plain, tidy, wrapped
 
 PREFIX = 'label_recovery/'
 
 
 def read_label_recovery(work_dir: str | os.PathLike) -> dict[str, dict[int, float]]:
-    """Read what the label-recovery hook wrote into the logs of a training.
+    """Read the values that the label-recovery hook wrote into the logs of a training.
 
-    A training that was resumed has several logs; for an epoch that stands in more than one, the last counts.
+    A resumed training has several logs; for an epoch that is in more than one, the last counts.
 
     Args:
         work_dir: Folder of the training, with ``<timestamp>/vis_data/scalars.json`` below it.
 
     Returns:
         For each quantity its value by epoch: percentages such as ``precision`` and ``recall``, and counts such as
-        ``num_recovered``. Empty where none was logged.
+        ``num_recovered``. Empty if none was logged.
     """
     curves: dict[str, dict[int, float]] = {}
     for file in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
@@ -59,34 +57,13 @@ def plot_label_recovery(
     panels = figure.subplots(1, len(quantities), sharex=True, sharey=True, squeeze=False)[0]
     for axes, quantity in zip(panels, quantities, strict=True):
         for index, (name, curves) in enumerate(runs.items()):
-            _draw_curve(axes, index, name, curves.get(quantity, {}))
-        axes.set_title(plain(quantity), loc='left', color=INK, fontsize=10, weight='bold')
-        axes.set_xlabel('epoch', color=INK)
+            curve = curves.get(quantity, {})
+            style = line_style(index, markersize=6, label=plain(wrapped(name, 36)))
+            axes.plot(list(curve), list(curve.values()), **style)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_ylim(-2, 102)
-        tidy(axes)
+        tidy(axes, 'epoch', heading=plain(quantity))
     panels[0].set_ylabel('share [%]', color=INK)
-    figure.legend(
-        *panels[0].get_legend_handles_labels(),
-        loc='outside lower center',
-        ncols=min(len(runs), 3),
-        fontsize=9,
-        edgecolor=GRID,
-        labelcolor=INK,
-        handlelength=3.2,
-    )
+    legend_below(figure, *panels[0].get_legend_handles_labels(), ncols=min(len(runs), 3), handlelength=3.2)
     add_title(figure, title)
     return figure
-
-
-def _draw_curve(axes: Axes, index: int, name: str, curve: Mapping[int, float]) -> None:
-    axes.plot(
-        list(curve),
-        np.array(list(curve.values())),
-        **line_style(index)._asdict(),
-        linewidth=2,
-        markersize=6,
-        markeredgecolor='white',
-        markeredgewidth=0.8,
-        label=plain(wrapped(name, 36)),
-    )

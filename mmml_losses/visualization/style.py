@@ -1,4 +1,4 @@
-"""How the pictures look: told apart by colour, and by marker and line style where there is no colour."""
+"""Style of the pictures. Runs differ by colour, and by marker and dashes for readers who see no colour."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import io
 import math
 import os
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -27,17 +28,17 @@ _MARKERS = ('o', 's', '^', 'D', 'v', 'P', 'X')
 _LINES = ('-', (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 
 
-class LineStyle(NamedTuple):
-    """Colour, marker and dashes of one run, the same in every picture."""
-
-    color: str
-    marker: str
-    linestyle: str | tuple
-
-
-def line_style(index: int) -> LineStyle:
-    """Style of the run at a position; 35 runs differ before the styles repeat."""
-    return LineStyle(_COLOURS[index % len(_COLOURS)], _MARKERS[index % len(_MARKERS)], _LINES[index % len(_LINES)])
+def line_style(index: int, **more) -> dict:
+    """Return the plot arguments of the run at a position, and ``more``; 35 runs differ before the styles repeat."""
+    return {
+        'color': _COLOURS[index % len(_COLOURS)],
+        'marker': _MARKERS[index % len(_MARKERS)],
+        'linestyle': _LINES[index % len(_LINES)],
+        'linewidth': 2,
+        'markeredgecolor': 'white',
+        'markeredgewidth': 0.8,
+        **more,
+    }
 
 
 def plain(text: str) -> str:
@@ -47,7 +48,7 @@ def plain(text: str) -> str:
 
 
 def wrapped(text: str, width: int, max_lines: int = 1) -> str:
-    """Break a text into at most ``max_lines`` lines of ``width`` characters; an ellipsis stands for what is cut."""
+    """Break a text into at most ``max_lines`` lines of ``width`` characters; an ellipsis marks a cut."""
     lines = textwrap.wrap(text, width)
     if len(lines) > max_lines:
         # textwrap's own ellipsis would leave nothing of a long word.
@@ -56,24 +57,65 @@ def wrapped(text: str, width: int, max_lines: int = 1) -> str:
     return '\n'.join(lines)
 
 
-def tidy(axes: Axes) -> None:
-    """Give axes the look that all pictures share: a light grid behind the data and no frame."""
+def tidy(axes: Axes, xlabel: str = '', ylabel: str = '', heading: str = '', note: str = '') -> None:
+    """Give axes the look of all pictures: a light grid behind the data and no frame.
+
+    Args:
+        axes: The axes of one panel.
+        xlabel: Label of the horizontal axis.
+        ylabel: Label of the vertical axis.
+        heading: Bold text above the panel.
+        note: Muted text above the panel, in place of a heading.
+    """
     axes.grid(color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[['top', 'right']].set_visible(False)
     axes.spines[['left', 'bottom']].set_color(MUTED)
     axes.tick_params(colors=INK, labelsize=9)
+    axes.set_xlabel(xlabel, color=INK)
+    axes.set_ylabel(ylabel, color=INK)
+    if heading:
+        axes.set_title(heading, loc='left', color=INK, fontsize=10, weight='bold')
+    elif note:
+        axes.set_title(note, loc='left', color=MUTED, fontsize=9)
+
+
+def mark_group(axes: Axes, number: int, left: float, right: float, divided: bool) -> None:
+    """Shade every second group of classes, and draw a line on its left if it is ``divided`` from another group."""
+    if number % 2 == 1:
+        axes.axvspan(left, right, color=BACKGROUND, zorder=0)
+    if divided:
+        axes.axvline(left, color=MUTED, linewidth=1, linestyle=(0, (2, 2)))
+
+
+def write_above(axes: Axes, x: float, text: str, xcoords: str) -> None:
+    """Write a text over axes, centred at ``x`` in coordinates of the kind ``xcoords``."""
+    place = dict(xycoords=(xcoords, 'axes fraction'), xytext=(0, 3), textcoords='offset points', ha='center')
+    axes.annotate(text, (x, 1), color=MUTED, fontsize=9, **place)
+
+
+def write_class_names(axes: Axes, places: np.ndarray, names: Sequence[str], width: int) -> None:
+    """Write the names of classes below axes, each at its place and cut to ``width`` characters."""
+    axes.set_xticks(places, [plain(wrapped(name, width)) for name in names])
+    if max(map(len, names)) > 2:
+        axes.tick_params(axis='x', labelrotation=90, labelsize=8 if len(names) <= 50 else 7)
+
+
+def legend_below(figure: Figure, handles: Sequence, names: Sequence[str], **kwargs) -> None:
+    """Draw one legend below all panels of a figure, where it covers no data."""
+    style = dict(loc='outside lower center', fontsize=9, edgecolor=GRID, labelcolor=INK)
+    figure.legend(handles, names, **style, **kwargs)
 
 
 def add_title(figure: Figure, title: str | None) -> None:
-    """Put a heading over a picture whose layout makes room for it."""
+    """Write a heading over a picture whose layout makes room for it; None adds nothing."""
     if title:
         width = int(figure.get_figwidth() * 9)
         figure.suptitle(plain(wrapped(title, width, 3)), color=INK, fontsize=12, weight='bold')
 
 
 def checked_picture_path(path: str | os.PathLike, name: str = 'path') -> Path:
-    """Read the path of a picture, whose suffix says of which kind it is."""
+    """Return the path of a picture after a check of its suffix."""
     path = Path(path)
     if path.suffix.lower() not in PICTURE_SUFFIXES:
         raise ValueError(f"{name} must end with one of {', '.join(PICTURE_SUFFIXES)}, got '{path}'")
@@ -81,25 +123,24 @@ def checked_picture_path(path: str | os.PathLike, name: str = 'path') -> Path:
 
 
 def save_figure(path: str | os.PathLike, figure: Figure, dpi: int = 150) -> Path:
-    """Write a figure as PNG or SVG by the suffix of the path, whole or not at all.
+    """Write a figure as PNG or SVG, by the suffix of the path. An error leaves no half-written file.
 
     Args:
-        path: A file that ends with ``.png`` or ``.svg``; its folder is made where it is missing.
-        figure: What to write.
+        path: A file that ends with ``.png`` or ``.svg``; its folder is created if missing.
+        figure: The figure.
         dpi: Pixels per inch of a PNG.
     """
     path = checked_picture_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     kind = path.suffix.lower().removeprefix('.')
-    # Without the date, equal pictures are equal files.
-    metadata = {'Date': None} if kind == 'svg' else None
+    metadata = {'Date': None} if kind == 'svg' else None  # so that equal pictures are equal files
     with replacing(path) as temporary:
         figure.savefig(temporary, format=kind, dpi=dpi, facecolor='white', metadata=metadata)
     return path
 
 
 def percent(value: float) -> str:
-    """A fraction as text."""
+    """Format a fraction as a percentage."""
     return 'n/a' if math.isnan(value) else f'{100 * value:.1f} %'
 
 

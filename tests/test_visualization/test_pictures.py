@@ -41,7 +41,7 @@ def test_names_that_matplotlib_would_read_are_plain_text():
 
 def test_runs_differ_without_colour():
     styles = [line_style(index) for index in range(35)]
-    assert len({(style.marker, style.linestyle) for style in styles}) == 35
+    assert len({(style['marker'], style['linestyle']) for style in styles}) == 35
 
 
 def test_diagram_without_known_labels_renders():
