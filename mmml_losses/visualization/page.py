@@ -1,6 +1,6 @@
-"""The pieces of a report page: HTML that stands alone, reads well aloud, and follows the reader's light or dark mode.
+"""Parts of a report page, as HTML that needs no other file, suits screen readers, and follows the light or dark mode.
 
-Every text that comes in is escaped here, so callers pass it as it is.
+All texts are escaped here, so callers pass them unescaped.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ dt { color: var(--muted); } dd { margin: 0; overflow-wrap: anywhere; }
 
 @dataclass(frozen=True)
 class Column:
-    """A column of numbers, and whether the smallest or the largest is the best."""
+    """A column of numbers with ``best``, ``min`` or ``max``."""
 
     name: str
     values: Sequence[float]
@@ -53,7 +53,7 @@ class Column:
     digits: int = 2
 
     def cells(self) -> list[str]:
-        """HTML of the numbers, the best in bold, together with all that look the same."""
+        """Return the numbers as HTML; the best, and all that round to the same text, are bold."""
         texts = ['n/a' if math.isnan(value) else f'{value:.{self.digits}f}' for value in self.values]
         numbers = [value for value in self.values if not math.isnan(value)]
         best = f'{self.best(numbers):.{self.digits}f}' if len(numbers) > 1 else None
@@ -66,7 +66,7 @@ class Column:
 
 
 def document(title: str, sections: Sequence[str]) -> str:
-    """The whole page."""
+    """Return the whole page."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -76,27 +76,27 @@ def document(title: str, sections: Sequence[str]) -> str:
 
 
 def section(heading: str, body: str) -> str:
-    """A part of the page under its own heading; ``body`` is HTML."""
+    """Return a part of the page under its own heading; ``body`` is HTML."""
     return f'<section>\n<h2>{escape(heading)}</h2>\n{body}\n</section>'
 
 
-def table(row_header: str, row_names: Sequence[str], columns: Sequence[Column], caption: str) -> str:
-    """A table of numbers with a caption below it."""
+def table(runs: Sequence[str], columns: Sequence[Column], caption: str) -> str:
+    """Return a table with a row for each run and a caption below it."""
     headers = ''.join(f'<th scope="col">{column.header()}</th>' for column in columns)
-    rows = zip(row_names, *(column.cells() for column in columns), strict=True)
+    rows = zip(runs, *(column.cells() for column in columns), strict=True)
     body = '\n'.join(
         f'<tr><th scope="row">{escape(name)}</th>' + ''.join(f'<td>{cell}</td>' for cell in cells) + '</tr>'
         for name, *cells in rows
     )
     return (
         f'<div class="scroll"><table>\n<caption>{escape(caption)}</caption>\n'
-        f'<thead><tr><th scope="col">{escape(row_header)}</th>{headers}</tr></thead>\n'
+        f'<thead><tr><th scope="col">run</th>{headers}</tr></thead>\n'
         f'<tbody>\n{body}\n</tbody></table></div>'
     )
 
 
 def figure(png: bytes, alt: str, caption: str, narrow: bool = False) -> str:
-    """A picture inside the page, with what it shows in words for those who cannot see it."""
+    """Return a picture with a caption, and with ``alt``, a description for readers who cannot see it."""
     data = base64.b64encode(png).decode('ascii')
     return (
         f'<figure{" class=narrow" if narrow else ""}>\n<img alt="{escape(alt)}" src="data:image/png;base64,{data}">\n'
@@ -105,6 +105,6 @@ def figure(png: bytes, alt: str, caption: str, narrow: bool = False) -> str:
 
 
 def facts_list(facts: Mapping[str, object]) -> str:
-    """Names and values side by side."""
+    """Return a list of names and values."""
     rows = '\n'.join(f'<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>' for name, value in facts.items())
     return f'<dl>\n{rows}\n</dl>'

@@ -1,4 +1,4 @@
-"""What pictures of several runs ask of them."""
+"""The check of runs that share a picture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..evaluation import Predictions
 
 
 def check_same_data(runs: Mapping[str, Predictions]) -> None:
-    """Refuse runs that cannot stand beside each other."""
+    """Raise a ValueError unless there are runs and all of them are on the same data."""
     if not runs:
         raise ValueError('runs must hold at least one run, got none')
     first_name, first = next(iter(runs.items()))

@@ -79,7 +79,7 @@ def test_page_reads_well_aloud(report):
 
 
 def cells_of(text, heading):
-    """The rows of the table under a heading, each as the texts of its cells by column."""
+    """Return the rows of the table under a heading, each as the texts of its cells by column."""
     section = text.split(f'<h2>{heading}</h2>')[1].split('</section>')[0]
     columns = [column.split('<')[0] for column in re.findall(r'<th scope="col">(.*?)</th>', section)][1:]
     rows = re.findall(r'<tr><th scope="row">.*?</th>(.*?)</tr>', section)

@@ -22,7 +22,7 @@ from mmml_losses.visualization.style import wrapped
 
 
 def hidden_run(seed=0):
-    """A run over labels of which about half the positives are hidden and some are unknown."""
+    """Return a run over labels of which about half the positives are hidden and some are unknown."""
     rng = np.random.default_rng(seed)
     truth = (rng.random((60, 5)) < 0.4).astype(np.int8)
     truth[0] = -1
