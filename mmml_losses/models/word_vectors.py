@@ -1,9 +1,9 @@
-"""Vectors for the names of classes, from a file of words or of classes."""
+"""Vectors for the names of classes, from a file with a vector for each word or each class."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,24 +12,24 @@ from torch import Tensor
 
 from ..utils.npz import FeatureFile
 
-# What stands between the words of a name: "traffic light", "hot-dog", "person/rider", "dining_table".
+# Separators of the words of a name: "traffic light", "hot-dog", "person/rider", "dining_table".
 BETWEEN_WORDS = re.compile(r'[\W_]+')
 
 
 def load_word_vectors(
     path: str | Path, num_classes: int, class_names: Sequence[str] | str | Path | None = None
 ) -> Tensor:
-    """A vector for each class, (C, D) float32.
+    """Read a vector for each class, (C, D) float32.
 
-    A name is looked up as it is, then in lower case. If it is not there, its words are, which are what stands between
-    spaces and signs, and their mean is taken.
+    A name is looked up as it is, then in lower case. If the file does not have it, the vector is the mean over the
+    words of the name, which are separated by spaces and signs.
 
     Args:
-        path: ``.npy``: an array (C, D), a row for each class. ``.npz``: such an array as ``vectors``; or, beside the
-            array ``words``, a row for each word. Anything else is text in GloVe's format, a word and its numbers in
-            each line, separated by blanks.
+        path: ``.npy``: an array (C, D), a row for each class. ``.npz``: such an array as ``vectors``; or, with an array
+            ``words`` next to it, a row for each word. Anything else is text in GloVe's format, a word and its numbers
+            in each line, separated by blanks.
         num_classes: Number of classes.
-        class_names: Their names, or a text file with one in each line; needed where the file has words.
+        class_names: Their names, or a text file with one in each line; needed if the file has words.
     """
     file = Path(path).expanduser()
     if not file.is_file():
@@ -42,9 +42,11 @@ def load_word_vectors(
         if 'words' not in arrays.names:
             return _check_vectors(vectors, num_classes, file)
         names = _check_names(class_names, num_classes, file)
-        return _vectors_of(names, _by_word(arrays.array('words').values, vectors, file), file)
-    names = _check_names(class_names, num_classes, file)
-    return _vectors_of(names, _read_text(file, {spelling for name in names for spelling in _spellings(name)}), file)
+        by_word = _pair(arrays.array('words').values, vectors, file)
+    else:
+        names = _check_names(class_names, num_classes, file)
+        by_word = _read_text(file, names)
+    return _check_vectors(_vectors_of(names, by_word, file), num_classes, file)
 
 
 def _read_npy(file: Path) -> np.ndarray:
@@ -56,8 +58,19 @@ def _read_npy(file: Path) -> np.ndarray:
         ) from None
 
 
-def _read_text(file: Path, wanted: set[str]) -> dict[str, np.ndarray]:
-    """The lines of the words that are wanted: such a file may have millions of others."""
+def _pair(words: np.ndarray, vectors: np.ndarray, file: Path) -> dict[str, np.ndarray]:
+    if words.ndim != 1 or vectors.ndim != 2 or len(words) != len(vectors):
+        raise ValueError(
+            f'word_vectors must have a row of vectors for each of words, got the shapes {vectors.shape} and '
+            f'{words.shape} in {str(file)!r}'
+        )
+    return dict(zip(words.tolist(), vectors, strict=True))
+
+
+def _read_text(file: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Read the lines of the words that names need; the file may have millions of other lines."""
+    words = {word for name in names for word in (name, *BETWEEN_WORDS.split(name))}
+    wanted = words | {word.lower() for word in words}
     found: dict[str, np.ndarray] = {}
     with file.open(encoding='utf-8', errors='replace') as lines:
         for number, line in enumerate(lines, start=1):
@@ -79,44 +92,24 @@ def _read_text(file: Path, wanted: set[str]) -> dict[str, np.ndarray]:
     return found
 
 
-def _by_word(words: np.ndarray, vectors: np.ndarray, file: Path) -> dict[str, np.ndarray]:
-    if words.ndim != 1 or vectors.ndim != 2 or len(words) != len(vectors):
-        raise ValueError(
-            f'word_vectors must have a row of vectors for each of words, got the shapes {vectors.shape} and '
-            f'{words.shape} in {str(file)!r}'
-        )
-    return dict(zip(words.tolist(), vectors, strict=True))
-
-
-def _vectors_of(names: Sequence[str], vectors: dict[str, np.ndarray], file: Path) -> Tensor:
-    """The vector of each name, see :func:`load_word_vectors`."""
+def _vectors_of(names: Sequence[str], by_word: dict[str, np.ndarray], file: Path) -> np.ndarray:
+    """Return the vector of each name, see :func:`load_word_vectors`."""
     rows, missing = [], {}
     for name in names:
-        whole = _look_up(name, vectors)
-        words = [] if whole is not None else [word for word in BETWEEN_WORDS.split(name) if word]
-        parts = [whole] if whole is not None else [_look_up(word, vectors) for word in words]
-        absent = [word for word, part in zip(words, parts, strict=False) if part is None]
-        if absent or not parts:
-            missing[name] = absent or [name]
+        words = [name] if {name, name.lower()} & by_word.keys() else list(filter(None, BETWEEN_WORDS.split(name)))
+        found = [by_word.get(word, by_word.get(word.lower())) for word in words]
+        vectors = [vector for vector in found if vector is not None]
+        if vectors and len(vectors) == len(words):
+            rows.append(np.mean(vectors, axis=0, dtype=np.float64))
         else:
-            rows.append(np.mean(parts, axis=0, dtype=np.float64))
+            missing[name] = next((word for word, vector in zip(words, found, strict=True) if vector is None), name)
     if missing:
-        listed = ', '.join(f'{words[0]!r} of class {name!r}' for name, words in missing.items())
+        listed = ', '.join(f'{word!r} of class {name!r}' for name, word in missing.items())
         raise ValueError(
             f'word_vectors must have every word of the class names, got none for {listed} in {str(file)!r}: give '
             'class_names in other words'
         )
-    return _check_vectors(np.stack(rows), len(names), file)
-
-
-def _spellings(name: str) -> Iterable[str]:
-    """Everything that is looked up for a name."""
-    for word in (name, *BETWEEN_WORDS.split(name)):
-        yield from (word, word.lower())
-
-
-def _look_up(word: str, vectors: dict[str, np.ndarray]) -> np.ndarray | None:
-    return vectors.get(word, vectors.get(word.lower()))
+    return np.stack(rows)
 
 
 def _check_names(class_names: Sequence[str] | str | Path | None, num_classes: int, file: Path) -> Sequence[str]:

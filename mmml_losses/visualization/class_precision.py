@@ -53,14 +53,12 @@ def plot_class_precision(
     """
     check_same_data(runs)
     data = next(iter(runs.values()))
-    counted = class_frequencies is None
-    if counted:
-        frequencies = (data.labels == 1).sum(axis=0)
+    if class_frequencies is None:
+        frequencies, source = (data.labels == 1).sum(axis=0), 'in these labels'
     else:
-        frequencies = checked_frequencies(class_frequencies, data.num_classes)
-    if groups is None:
-        groups = {} if counted else group_classes(frequencies)
-    groups = {name: members for name, members in checked_groups(groups, data.num_classes).items() if members}
+        frequencies, source = checked_frequencies(class_frequencies, data.num_classes), 'in training'
+        groups = group_classes(frequencies) if groups is None else groups
+    groups = {name: members for name, members in checked_groups(groups or {}, data.num_classes).items() if members}
     order = np.argsort(-frequencies, kind='stable')
     width = float(np.clip(0.16 * data.num_classes, 6.4, 13))
     figure = Figure(figsize=(width, 5.6 + 0.16 * len(runs)), layout='constrained')
@@ -76,7 +74,6 @@ def plot_class_precision(
     upper.set_ylim(-2, 102)
     tidy(upper, ylabel='average precision [%]')
     _draw_frequencies(lower, frequencies[order])
-    source = 'in these labels' if counted else 'in training'
     tidy(lower, f'class, from the most to the least frequent {source}', 'images')
     lower.set_xlim(-0.6, order.size - 0.4)
     if order.size <= MOST_NAMES:

@@ -70,12 +70,17 @@ def _draw_counts(axes: Axes, summary: LabelSummary) -> None:
     few, many = len(ranks) <= MOST_BARS, len(ranks) > MOST_SHAPES
     if summary.is_changed:
         counts = summary.before.counts[summary.order]
-        if few:
-            style = dict(marker='_', markersize=float(np.clip(500 / len(ranks), 5, 18)), markeredgewidth=2)
-        else:
-            style = dict(marker='o', markersize=2 if many else 3, markeredgewidth=0)
-        style |= dict(color=VERMILLION, rasterized=many, label=f'before: {_totals(summary.before)}')
-        axes.plot(ranks, np.where(counts > 0, counts, np.nan), linestyle='none', **style)
+        axes.plot(
+            ranks,
+            np.where(counts > 0, counts, np.nan),
+            linestyle='none',
+            marker='_' if few else 'o',
+            markersize=float(np.clip(500 / len(ranks), 5, 18)) if few else 2 if many else 3,
+            markeredgewidth=2 if few else 0,
+            color=VERMILLION,
+            rasterized=many,
+            label=f'before: {_totals(summary.before)}',
+        )
     counts = summary.after.counts[summary.order]
     label = f'{"after" if summary.is_changed else "all"}: {_totals(summary.after)}'
     if few:
@@ -146,9 +151,9 @@ def _draw_labels_per_image(axes: Axes, summary: LabelSummary) -> None:
         if statistics.num_images:
             shares[: statistics.images_by_labels.size] = statistics.images_by_labels / statistics.num_images
         filled = statistics is summary.after
-        # The outline lies over the filled area.
-        look = dict(color=BLUE, zorder=2) if filled else dict(color=VERMILLION, zorder=3)
-        axes.stairs(100 * shares, np.arange(longest + 1) - 0.5, fill=filled, linewidth=2, **look)
+        color, zorder = (BLUE, 2) if filled else (VERMILLION, 3)  # the outline lies over the area
+        edges = np.arange(longest + 1) - 0.5
+        axes.stairs(100 * shares, edges, fill=filled, color=color, linewidth=2, zorder=zorder)
     axes.set_xlim(-0.6, longest - 0.4)
     axes.xaxis.get_major_locator().set_params(integer=True)
     tidy(axes, 'labels of an image', 'images [%]')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -79,16 +79,16 @@ def parse_loss(text: str) -> dict:
 
 def build_loss(loss: MultiLabelLoss | Mapping | str) -> MultiLabelLoss:
     """Build a loss from a config or from a text as in :func:`parse_loss`; return a loss unchanged."""
-    if isinstance(loss, str):
-        loss = parse_loss(loss)
-    if isinstance(loss, Mapping):
+    config = parse_loss(loss) if isinstance(loss, str) else loss
+    built: object = config
+    if isinstance(config, Mapping):
         try:
-            loss = LOSSES.build(dict(loss))
+            built = LOSSES.build(dict(config))
         except TypeError as error:
-            raise ValueError(f'{loss["type"]} cannot be built with these arguments: {error}') from error
-    if not isinstance(loss, MultiLabelLoss):
-        raise ValueError(f'loss must be a loss of mmml_losses, got {type(loss).__name__}')
-    return loss
+            raise ValueError(f'{config["type"]} cannot be built with these arguments: {error}') from error
+    if not isinstance(built, MultiLabelLoss):
+        raise ValueError(f'loss must be a loss of mmml_losses, got {type(built).__name__}')
+    return built
 
 
 def loss_curve(
@@ -234,10 +234,10 @@ def plot_loss_curves(
     if not limit > 0:
         raise ValueError(f'limit must be above 0, got {limit}')
     logits = np.linspace(-limit, limit, NUM_POINTS)
-    context = dict(epoch=epoch, num_classes=num_classes, opponent=opponent)
-    losses = {name: build_loss(loss) for name, loss in losses.items()}
+    context: dict[str, Any] = dict(epoch=epoch, num_classes=num_classes, opponent=opponent)
+    built = {name: build_loss(loss) for name, loss in losses.items()}
     curves = {
-        label: {name: loss_curve(loss, label, logits, **context) for name, loss in losses.items()} for label in labels
+        label: {name: loss_curve(loss, label, logits, **context) for name, loss in built.items()} for label in labels
     }
     rows = [quantity for quantity in QUANTITIES if quantity in show]
     figure = Figure(figsize=(max(5.4, 4.6 * len(curves)), 2.9 * len(rows) + 0.9), layout='constrained')
@@ -256,9 +256,7 @@ def plot_loss_curves(
     return figure
 
 
-def _draw_panel(
-    axes: Axes, curves: Mapping[str, LossCurve], label: LabelKind, quantity: Quantity, against: Against
-) -> None:
+def _draw_panel(axes: Axes, curves: Mapping[str, LossCurve], label: LabelKind, quantity: str, against: Against) -> None:
     for index, (name, curve) in enumerate(curves.items()):
         x = curve.logits if against == 'logit' else curve.probabilities
         y = {'value': curve.values, 'gradient': curve.gradients, 'link': curve.probabilities}[quantity]

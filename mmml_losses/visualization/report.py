@@ -61,7 +61,7 @@ def write_report(
     *,
     title: str = 'Multi-label report',
     facts: Mapping[str, object] | None = None,
-    class_frequencies: Sequence[float] | None = None,
+    class_frequencies: Sequence[float] | np.ndarray | None = None,
     groups: Groups | None = None,
     label_recovery: Recoveries | None = None,
     max_conditions: int = 5,
@@ -92,7 +92,7 @@ def write_report(
     path = Path(path)
     check_same_data(runs)
     data = next(iter(runs.values()))
-    queries = [parse_query(query, data.class_names) if isinstance(query, str) else query for query in queries]
+    parsed = [parse_query(query, data.class_names) if isinstance(query, str) else query for query in queries]
     if class_frequencies is not None:
         class_frequencies = checked_frequencies(class_frequencies, data.num_classes)
         groups = group_classes(class_frequencies) if groups is None else groups
@@ -107,7 +107,7 @@ def write_report(
     ]
     if max_conditions:
         parts.append(_retrieval_section(runs, max_conditions))
-    parts += [_query_section(runs, query, top, image_loader) for query in queries]
+    parts += [_query_section(runs, query, top, image_loader) for query in parsed]
     if label_recovery:
         parts.append(_recovery_section(label_recovery))
     parts.append(page.section('Data and runs', page.facts_list({**_data_facts(data), **(facts or {})})))
@@ -313,7 +313,7 @@ def _recovery_section(recoveries: Recoveries) -> str:
 def _data_facts(data: Predictions) -> dict[str, object]:
     known = data.labels >= 0
     positives = int((data.labels == 1).sum())
-    facts = {
+    facts: dict[str, object] = {
         'Images': f'{data.num_samples:,}',
         'Classes': f'{data.num_classes:,} ({", ".join(data.class_names[:20])}{", …" if data.num_classes > 20 else ""})',
         'Positive labels': f'{positives:,} ({positives / max(1, data.num_samples):.2f} per image)',

@@ -24,9 +24,9 @@ CELL_WIDTH, CELL_HEIGHT, HEADER_HEIGHT, NAME_WIDTH, TITLE_HEIGHT = 1.12, 1.42, 0
 
 def load_image(path: str, longest_side: int = 160) -> np.ndarray:
     """Read an image file as an RGB array of the size that a sheet needs."""
-    with Image.open(path) as image:
-        image.draft('RGB', (longest_side, longest_side))
-        image = image.convert('RGB')
+    with Image.open(path) as file:
+        file.draft('RGB', (longest_side, longest_side))
+        image = file.convert('RGB')
         image.thumbnail((longest_side, longest_side))
         return np.asarray(image)
 
@@ -138,8 +138,8 @@ def _draw_mark(axes: Axes, is_right: bool, x: float, y: float) -> None:
     color, sign, dashes = (GREEN, '✓', '-') if is_right else (RED, '✗', (0, (2.5, 1.5)))
     axes.add_patch(Rectangle((x, y), 1, 1, fill=False, edgecolor=color, linewidth=2.6, linestyle=dashes, zorder=3))
     badge = {'boxstyle': 'circle,pad=0.18', 'facecolor': color, 'edgecolor': 'white', 'linewidth': 1}
-    centred = dict(ha='center', va='center', weight='bold', color='white', zorder=4)
-    axes.text(x + 0.9, y + 0.1, sign, fontsize=9.5, bbox=badge, **centred)
+    style = {'fontsize': 9.5, 'weight': 'bold', 'color': 'white', 'ha': 'center', 'va': 'center'}
+    axes.text(x + 0.9, y + 0.1, sign, style, bbox=badge, zorder=4)
 
 
 def plot_retrieval_curve(results: Mapping[str, RetrievalResult], title: str | None = None) -> Figure:

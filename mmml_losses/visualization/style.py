@@ -90,8 +90,8 @@ def mark_group(axes: Axes, number: int, left: float, right: float, divided: bool
 
 def write_above(axes: Axes, x: float, text: str, xcoords: str) -> None:
     """Write a text over axes, centred at ``x`` in coordinates of the kind ``xcoords``."""
-    place = dict(xycoords=(xcoords, 'axes fraction'), xytext=(0, 3), textcoords='offset points', ha='center')
-    axes.annotate(text, (x, 1), color=MUTED, fontsize=9, **place)
+    coords, offset = (xcoords, 'axes fraction'), (0, 3)
+    axes.annotate(text, (x, 1), offset, coords, 'offset points', ha='center', color=MUTED, fontsize=9)
 
 
 def write_class_names(axes: Axes, places: np.ndarray, names: Sequence[str], width: int) -> None:
@@ -103,8 +103,8 @@ def write_class_names(axes: Axes, places: np.ndarray, names: Sequence[str], widt
 
 def legend_below(figure: Figure, handles: Sequence, names: Sequence[str], **kwargs) -> None:
     """Draw one legend below all panels of a figure, where it covers no data."""
-    style = dict(loc='outside lower center', fontsize=9, edgecolor=GRID, labelcolor=INK)
-    figure.legend(handles, names, **style, **kwargs)
+    style = {'fontsize': 9, 'edgecolor': GRID, 'labelcolor': INK, **kwargs}
+    figure.legend(handles, names, loc='outside lower center', **style)
 
 
 def add_title(figure: Figure, title: str | None) -> None:
