@@ -18,21 +18,21 @@ SCOPE = 'mmml_losses'
 
 
 class UnknownNameError(KeyError):
-    """A name of our scope that nothing is registered under."""
+    """A name of this package under which nothing is registered."""
 
     def __str__(self) -> str:
         return self.args[0]  # a plain KeyError would show the representation of the message
 
 
 class Registry(mmengine_registry.Registry):
-    """A registry of scope ``mmml_losses`` that answers a misspelt name with the names that come near.
+    """A registry of scope ``mmml_losses`` whose error for a misspelt name lists similar names.
 
     Args:
-        name: What it holds, for messages.
+        name: Kind of its entries, for messages.
         parent: The registry of MMEngine.
         locations: Packages that register everything but the names of ``on_demand``.
         on_demand: Modules by the names that they register. They import MMDetection, which is slow and may be absent, so
-            they are imported when one of their names is asked for.
+            they are imported when one of their names is looked up.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Registry(mmengine_registry.Registry):
         return found
 
     def build(self, cfg: dict, *args, **kwargs) -> object:
-        """Build from this registry: inside a Runner, MMEngine would look bare names up in the host project instead."""
+        """Build from this registry; inside a Runner, MMEngine would look bare names up in the host project instead."""
         if isinstance(cfg, dict) and isinstance(cfg.get('type'), str) and '.' not in cfg['type']:
             cfg = cfg.copy()
             cfg['type'] = self.get(cfg['type'])

@@ -1,4 +1,7 @@
-"""What joins the losses to MMPretrain and MMDetection. Each part is there only where its host is installed."""
+"""Heads, preprocessors and necks for MMPretrain, and heads for MMDetection.
+
+Each part is there only if its host project is installed.
+"""
 
 from importlib.util import find_spec
 

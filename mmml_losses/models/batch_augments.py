@@ -11,18 +11,19 @@ from torch.nn.functional import interpolate
 from ..losses.core.inputs import check_targets
 from ..registry import Registry
 
-# It stands here, because its parent is MMPretrain's and not MMEngine's.
+# It is not in registry.py, because its parent is a registry of MMPretrain and not of MMEngine.
 BATCH_AUGMENTS = Registry('batch augment', MMPRETRAIN_BATCH_AUGMENTS, locations=['mmml_losses.models'])
 
 
 def union_labels(*targets: Tensor) -> Tensor:
-    """The labels of an image in which several others can be seen.
+    """Return the labels of an image that is made of several images.
 
-    A label is positive if it is in any of them, negative if it is negative in all, and otherwise unknown. Of soft
-    labels it is the largest; beside an unknown label only a certain one, 1, is known to stay.
+    A label is positive if it is positive in any of the images, negative if it is negative in all, and otherwise
+    unknown. Of soft labels the largest is taken, unless an image has an unknown label: then the label is unknown, or 1
+    if it is 1 in another image.
 
     Args:
-        *targets: Labels of the images, of one shape, with 1 positive, 0 negative, -1 unknown, or between 0 and 1.
+        *targets: Labels of each image, of one shape, with 1 positive, 0 negative, -1 unknown, or between 0 and 1.
     """
     sources = torch.stack(targets)
     largest = sources.amax(dim=0)
@@ -30,27 +31,28 @@ def union_labels(*targets: Tensor) -> Tensor:
 
 
 class UnionAugment:
-    """Joins every image of a batch with others of it. A subclass writes :meth:`join` and says of how many.
+    """Base of augmentations that join each image of a batch with other images of the batch.
 
-    Which others it is comes from random orders of the batch, so that an image may meet itself.
+    A subclass defines ``num_sources`` and :meth:`join`. The other images come from random orders of the batch, so that
+    an image may be joined with itself.
     """
 
     num_sources: int
-    """How many images make one."""
+    """Number of images that are joined into one."""
     unites_labels = True
-    """Tells the patch of MMPretrain's batch augmentations that unknown labels are not blended."""
+    """Whether unknown labels are not blended; the patch of MMPretrain's batch augmentations checks it."""
 
     def join(self, images: Tensor, orders: list[Tensor]) -> Tensor:
-        """The new images, (N, C, H, W).
+        """Return the new images, (N, C, H, W).
 
         Args:
             images: (N, C, H, W).
-            orders: For each of the sources, which N images it takes; the first takes them as they are.
+            orders: Indices of N images for each source; those of the first source are 0 to N - 1.
         """
         raise NotImplementedError
 
     def __call__(self, batch_inputs: Tensor, batch_score: Tensor) -> tuple[Tensor, Tensor]:
-        """New images and their labels.
+        """Return new images and their labels.
 
         Args:
             batch_inputs: Images, (N, C, H, W).
@@ -65,15 +67,15 @@ class UnionAugment:
 
 @BATCH_AUGMENTS.register_module()
 class UnionMixup(UnionAugment):
-    """Blends two images, which then have the labels of both.
+    """Blends two images into one that has the labels of both.
 
-    The share of the first is drawn once for a batch, from Beta(``alpha``, ``alpha``) brought into
+    The share of the first is drawn once for a batch, from Beta(``alpha``, ``alpha``) scaled to
     [``smallest_share``, 1 - ``smallest_share``]. MMPretrain's ``Mixup`` blends the labels by the same share, which is a
     target for soft losses and has no meaning for unknown labels.
 
     Args:
-        alpha: Of the Beta distribution: 1 draws uniformly, larger values prefer halves.
-        smallest_share: At least so much of each image can be seen, since the labels of both count in full.
+        alpha: Parameter of the Beta distribution: 1 draws uniformly, larger values prefer halves.
+        smallest_share: Smallest share of each image, since the labels of both count in full.
     """
 
     num_sources = 2
@@ -93,13 +95,13 @@ class UnionMixup(UnionAugment):
 
 @BATCH_AUGMENTS.register_module()
 class UnionMosaic(UnionAugment):
-    """Puts four images into one, as the panes of a window, which then has the labels of all four.
+    """Joins four images, as the panes of a window, into one that has the labels of all four.
 
-    Each image is resized to its pane as a whole: a crop could lose an object and keep its label. Where the panes meet
-    is drawn once for a batch.
+    Each image is resized to its pane as a whole: a crop could lose an object and keep its label. The point where the
+    panes meet is drawn once for a batch.
 
     Args:
-        smallest_pane: The least side of a pane, as a share of the side of the image. 0.5 makes all four alike.
+        smallest_pane: Smallest side of a pane, as a share of the side of the image. With 0.5 all four are equal.
     """
 
     num_sources = 4

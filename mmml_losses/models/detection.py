@@ -14,10 +14,10 @@ from mmdet.models import dense_heads as mmdet  # noqa: E402 (there may be no suc
 
 
 class LinkedScores:
-    """Lets a head that takes the sigmoid of its logits score through the link of its loss.
+    """Mixin with which a head that takes the sigmoid of its logits scores through the link of its loss.
 
-    The head is handed the log-odds of the link's probabilities, whose sigmoid is the probability; with a loss of
-    another project, its logits. Stands before the head among the bases::
+    The head gets the log-odds of the link's probabilities, whose sigmoid is the probability. With a loss of another
+    project it gets its logits. The mixin comes before the head among the bases::
 
         class PAAHead(LinkedScores, mmdet.models.PAAHead): ...
     """
@@ -25,11 +25,11 @@ class LinkedScores:
     scores_through_link = True
 
     def predict_by_feat(self, cls_scores: list[Tensor] | Tensor, *args, **kwargs) -> list:
-        """Detections; the arguments are those of the head, of which the first are the logits."""
+        """Return detections; the arguments are those of the head, and the first one is the logits."""
         return super().predict_by_feat(self.log_odds(cls_scores), *args, **kwargs)
 
     def log_odds(self, cls_scores: list[Tensor] | Tensor) -> list[Tensor] | Tensor:
-        """The log-odds of the probabilities of logits, in the same layout.
+        """Return the log-odds of the probabilities of logits, in the same layout.
 
         Args:
             cls_scores: A tensor (..., C), or a map (B, A * C, H, W) for each level.
@@ -41,13 +41,13 @@ class LinkedScores:
         return [self._log_odds_of_map(level) for level in cls_scores]
 
     def _log_odds_of_map(self, level: Tensor) -> Tensor:
-        # A link may treat classes differently, and finds them last.
+        # A link may treat classes differently, and needs them as the last dimension.
         classes_last = level.unflatten(1, (-1, self.cls_out_channels)).movedim(2, -1)
         return self.loss_cls.logit_probabilities(classes_last).movedim(-1, 2).flatten(1, 2)
 
 
 class LinkedQueries(LinkedScores):
-    """:class:`LinkedScores` for the DETR family, where the match of queries and objects costs by probability, too."""
+    """:class:`LinkedScores` for the DETR family, where the cost of matching queries to objects uses them, too."""
 
     matches_through_link = True
 

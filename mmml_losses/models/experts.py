@@ -1,4 +1,4 @@
-"""Experts for long-tailed labels."""
+"""A head with several experts for long-tailed labels."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from .heads import MultiLabelHead, compute_loss
 
 @MODELS.register_module()
 class ExpertsHead(MultiLabelHead):
-    r"""Several classifiers, each trained for another balance of the classes, that predict together.
+    r"""Several classifiers, each trained for another balance of the classes, whose probabilities are averaged.
 
-    BalPoE (Aimar et al., 2023) with a loss for multi-label data, as the paper of DR compares with it. Expert :math:`e`
-    is trained by the loss of its logits plus :math:`s_e \log \pi_c`, where :math:`\pi_c` is the share of the training
-    images that have the class. The larger :math:`s_e`, the more it has to make up for rare classes. Predictions are
-    made without that term, as the mean of the experts' probabilities through the link of the loss.
+    BalPoE (Aimar et al., 2023) with a loss for multi-label data, as in the comparison of the DR paper. The loss of
+    expert :math:`e` is computed on its logits plus :math:`s_e \log \pi_c`, where :math:`\pi_c` is the share of the
+    training images that have the class. The larger :math:`s_e`, the more the expert favours rare classes. Predictions
+    are made without that term, as the mean of the experts' probabilities through the link of the loss.
 
     The loss of the head is the mean over the experts; the log has each of them as ``expert_0`` and so on. Every expert
-    has a copy of the loss of its own, so that what losses remember of samples or estimate is the expert's.
+    has its own copy of the loss, since a loss may remember samples or estimate quantities.
 
     Args:
         num_classes: Number of labels.
         in_channels: Width of the features of the last stage.
         log_prior_scales: :math:`s_e`, one for each expert.
-        class_frequencies: In how many training images each class appears: a list; a json file; or None, with which
-            ``TrainingSetHook`` counts them, or a checkpoint brings them. A class without an image counts as with one.
-        num_samples: Training images, beside a list.
+        class_frequencies: Number of training images with each class: a list, a json file, or None, with which
+            ``TrainingSetHook`` counts them or a checkpoint has them. 0 counts as 1.
+        num_samples: Number of training images; needed with a list.
         **kwargs: ``loss``, ``thr``, ``topk`` and ``init_cfg`` of :class:`MultiLabelHead`.
     """
 
@@ -56,7 +56,7 @@ class ExpertsHead(MultiLabelHead):
         super().__init__(num_classes, classifier=experts, **kwargs)
         self.log_prior_scales = tuple(log_prior_scales)
         self.frequencies = ClassFrequencies(class_frequencies, num_samples)
-        # The first expert has the loss that heads have in this place, and that tools look for.
+        # The first expert has loss_module, the attribute of all heads that tools look for.
         self.other_losses = nn.ModuleList(copy.deepcopy(self.loss_module) for _ in self.log_prior_scales[1:])
         try:
             self._link().inverse_logit_probabilities(torch.zeros(1))
@@ -67,11 +67,11 @@ class ExpertsHead(MultiLabelHead):
 
     @property
     def wants_training_labels(self) -> bool:
-        """Whether the class frequencies shall be counted in the training set and were not yet."""
+        """Whether the class frequencies are still to be counted in the training set."""
         return self.frequencies.wants_training_labels
 
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
-        """Count the class frequencies, unless the config gave them.
+        """Count the class frequencies, unless the config has them.
 
         Args:
             labels: (M, C), with 1 positive, 0 negative, -1 unknown, or soft.
@@ -81,28 +81,28 @@ class ExpertsHead(MultiLabelHead):
             self.frequencies.count(labels)
 
     def expert_logits(self, feats: tuple[Tensor, ...]) -> list[Tensor]:
-        """The logits (N, C) of every expert, without the term of the prior."""
+        """Return the logits (N, C) of every expert, without the term of the class shares."""
         features = self.pre_logits(feats)
         return [expert(features) for expert in self.fc]
 
     def forward(self, feats: tuple[Tensor, ...]) -> Tensor:
-        """The logits (N, C) that read as the mean of the experts' probabilities.
+        """Return the logits (N, C) whose probabilities are the mean of the experts' probabilities.
 
-        A temperature that was fitted on top of the link scales this mean: it is fitted to these logits.
+        A temperature that is fitted after the training is fitted to these logits and scales them.
         """
         link = self._link()
         log_odds = torch.stack([link.logit_probabilities(promote(logits)) for logits in self.expert_logits(feats)])
-        # Means of p and of 1 - p, each in logarithms: neither end of the range rounds to 0 or 1.
+        # Means of p and of 1 - p, each as a logarithm, so that neither rounds to 0 or 1.
         mean_log_odds = logsigmoid(log_odds).logsumexp(dim=0) - logsigmoid(-log_odds).logsumexp(dim=0)
         return link.inverse_logit_probabilities(mean_log_odds)
 
     def loss(self, feats: tuple[Tensor, ...], data_samples: list[DataSample], **kwargs) -> dict[str, Tensor]:
-        """The mean of the experts' losses, and for the log each of them and the means of the parts of a sum.
+        """Return the mean of the experts' losses, and for the log each loss and the means of the parts of a sum.
 
         Args:
             feats: Features by stage.
             data_samples: The N samples, with their labels.
-            **kwargs: More for the loss; ``views`` is refused.
+            **kwargs: More arguments of the loss; ``views`` raises an error.
         """
         if 'views' in kwargs:
             raise ValueError('head must be of one classifier to compare views, got ExpertsHead, whose experts differ')
@@ -122,7 +122,7 @@ class ExpertsHead(MultiLabelHead):
         return scale * (counts.clamp(min=1) / num_samples).log()
 
     def _link(self) -> Link:
-        """The link of the loss, below what was fitted after the training."""
+        """Return the link of the loss, without the scaling that was fitted after the training."""
         link = self.loss_module.link if isinstance(self.loss_module, MultiLabelLoss) else SigmoidLink()
         while isinstance(link, ScaledLink):
             link = link.base

@@ -1,4 +1,4 @@
-"""Parts of a classifier on frozen features, and necks that MMPretrain does not have."""
+"""Backbone and preprocessor of a classifier on frozen features, and necks that MMPretrain does not have."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .preprocessing import MultiLabelPreprocessor
 
 @MODELS.register_module()
 class FeatureBackbone(BaseModule):
-    """The place of the backbone where the inputs are features already: it hands them on."""
+    """Backbone for inputs that are features already; it returns them unchanged."""
 
     def forward(self, inputs: Tensor) -> tuple[Tensor]:
-        """The inputs (N, D) as the features of the only stage."""
+        """Return the inputs (N, D) as the features of the only stage."""
         if inputs.dim() != 2:
             raise ValueError(f'inputs must be features (N, D), got {tuple(inputs.shape)}')
         return (inputs,)
@@ -26,25 +26,25 @@ class FeatureBackbone(BaseModule):
 
 @MODELS.register_module()
 class FeaturePreprocessor(MultiLabelPreprocessor):
-    """Stacks features, makes them float32 and, if asked, standardises them by the training set.
+    """Stacks features, makes them float32 and, if requested, standardises them by the training set.
 
-    ``mmml_losses.FeatureStatisticsHook`` finds mean and deviation at the start of a training. They are part of the
-    model and its checkpoints, so that a test, on whatever file, uses those of the training.
+    ``mmml_losses.FeatureStatisticsHook`` computes mean and deviation at the start of a training. They are part of the
+    model and its checkpoints, so that a test on another file uses the mean and deviation of the training.
 
     Args:
-        standardize: Whether to subtract the mean and divide by the deviation, feature by feature.
+        standardize: Whether to subtract the mean of each feature and divide by its deviation.
         **kwargs: Arguments of :class:`MultiLabelPreprocessor` that make sense without images.
     """
 
     def __init__(self, standardize: bool = True, **kwargs):
         super().__init__(**kwargs)
         self.standardize = standardize
-        # Known, and of a certain width, from the training or a checkpoint on.
+        # A training or a checkpoint sets them, and with them their width.
         self.register_buffer('feature_mean', None)
         self.register_buffer('feature_deviation', None)
 
     def set_statistics(self, mean: Tensor, deviation: Tensor) -> None:
-        """Standardise by these from now on, (D,) each."""
+        """Set the mean and deviation, (D,) each, by which batches are standardised."""
         self.feature_mean = mean.float().to(self.device)
         self.feature_deviation = deviation.float().to(self.device)
 
@@ -65,21 +65,20 @@ class FeaturePreprocessor(MultiLabelPreprocessor):
         for name in ('feature_mean', 'feature_deviation'):
             stored = state_dict.get(prefix + name)
             if stored is not None:
-                # What is not there yet, or has another width, would not be loaded.
+                # PyTorch would not load a buffer that is None or has another width.
                 setattr(self, name, torch.empty_like(stored, device=self.device))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 
 @MODELS.register_module()
 class FeatureFusion(BaseModule):
-    """Fuses two kinds of features that stand side by side in one row, such as those of a question and of an image.
+    """Fuses two kinds of features that are concatenated in one row, such as features of a question and of an image.
 
-    Each is projected to one width, the two are multiplied entry by entry, and activation and dropout follow: an answer
-    needs what the question asks for and the image shows.
+    Both are projected to the same width and multiplied entry by entry; activation and dropout follow.
 
     Args:
         in_channels: Widths of the first and the second kind; a row has both, in this order.
-        out_channels: Width of the projections, and of what comes out.
+        out_channels: Width of the projections and of the output.
         act_cfg: Config of the activation.
         dropout: Probability of an entry to be dropped in training.
         init_cfg: Initialisation, PyTorch's own by default.
@@ -105,7 +104,7 @@ class FeatureFusion(BaseModule):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, feats: tuple[Tensor, ...]) -> tuple[Tensor]:
-        """The features of the last stage, (N, sum of ``in_channels``), as (N, ``out_channels``)."""
+        """Fuse the features of the last stage, (N, sum of ``in_channels``), to (N, ``out_channels``)."""
         features = feats[-1]
         if features.dim() != 2 or features.size(1) != self.in_features:
             first, second = self.in_channels
@@ -119,10 +118,10 @@ class FeatureFusion(BaseModule):
 
 @MODELS.register_module()
 class GlobalMaxPooling(BaseModule):
-    """Takes the maximum of each channel over the image, of every stage."""
+    """Takes the maximum of each channel over the image, for every stage."""
 
     def forward(self, feats: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Maps (N, D, H, W) as features (N, D)."""
+        """Pool maps (N, D, H, W) to features (N, D)."""
         for stage in feats:
             if stage.dim() != 4:
                 raise ValueError(f'feats must be maps of shape (N, D, H, W), got {tuple(stage.shape)}')

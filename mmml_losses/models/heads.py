@@ -16,20 +16,20 @@ from ..registry import MODELS
 
 @MODELS.register_module()
 class MultiLabelHead(MultiLabelClsHead):
-    """A classifier on pooled features, trained by any multi-label loss and read through that loss's link.
+    """A classifier on pooled features, trained by any multi-label loss, with probabilities through the loss's link.
 
-    Unlike MMPretrain's heads it passes no ``avg_factor`` to losses of this package: their ``reduction`` is what the
-    config says.
+    Unlike MMPretrain's heads it passes no ``avg_factor`` to losses of this package, so that the ``reduction`` of the
+    config is used.
 
     Args:
         num_classes: Number of labels.
         in_channels: Width of the features of the last stage. Not needed with ``classifier``.
-        loss: Config of a loss of this package, BCE by default, or of one of MMPretrain's, which then must not meet
-            unknown labels.
+        loss: Config of a loss of this package, BCE by default, or of a loss of MMPretrain, which cannot take unknown
+            labels.
         classifier: A module from the features of the last stage to (N, ``num_classes``) logits, or its config. A
-            linear layer by default. Whatever it is, its parameters are ``head.fc``.
-        thr: A label is predicted where its probability reaches it. 0.5 by default.
-        topk: Without ``thr``: so many most probable labels are predicted.
+            linear layer by default. Its parameters are ``head.fc`` in any case.
+        thr: Smallest probability of a label that is predicted. 0.5 by default.
+        topk: Number of labels that are predicted, the most probable ones; only without ``thr``.
         init_cfg: Initialisation, by default as in MMPretrain's linear head.
     """
 
@@ -56,7 +56,7 @@ class MultiLabelHead(MultiLabelClsHead):
         self.fc = classifier if isinstance(classifier, nn.Module) else MMPRETRAIN_MODELS.build(classifier)
 
     def forward(self, feats: tuple[Tensor, ...]) -> Tensor:
-        """Logits (N, C) from the features of the last stage."""
+        """Compute logits (N, C) from the features of the last stage."""
         return self.fc(self.pre_logits(feats))
 
     def _get_loss(self, cls_score: Tensor, data_samples: list[DataSample], **kwargs) -> dict[str, Tensor]:
@@ -75,13 +75,13 @@ class MultiLabelHead(MultiLabelClsHead):
 def compute_loss(
     loss_module: nn.Module, cls_score: Tensor, data_samples: list[DataSample], **kwargs
 ) -> dict[str, Tensor]:
-    """The loss of logits (N, C) as ``loss``, and the parts of a :class:`SumLoss` by name, for the log.
+    """Compute the loss of logits (N, C) as ``loss``, and the parts of a :class:`SumLoss` by name, for the log.
 
     Args:
-        loss_module: A loss of this package, or one of MMPretrain's.
+        loss_module: A loss of this package or of MMPretrain.
         cls_score: (N, C).
         data_samples: The N samples, with their labels.
-        **kwargs: More for the loss, such as ``views``.
+        **kwargs: More arguments of the loss, such as ``views``.
     """
     target = stack_targets(data_samples, cls_score.size(1))
     if not isinstance(loss_module, MultiLabelLoss):
@@ -95,7 +95,7 @@ def compute_loss(
 
 
 def stack_targets(data_samples: list[DataSample], num_classes: int) -> Tensor:
-    """Targets (N, C): of each sample its scores where it has them, and otherwise its label indices."""
+    """Stack targets (N, C) from the scores of the samples, or from the label indices of samples without scores."""
     rows = [
         sample.gt_score.float() if 'gt_score' in sample else _row_of_labels(sample.gt_label, num_classes)
         for sample in data_samples
@@ -112,6 +112,6 @@ def _row_of_labels(labels: Tensor, num_classes: int) -> Tensor:
 
 
 def stack_sample_indices(data_samples: list[DataSample]) -> Tensor | None:
-    """Positions of the samples in their dataset, or None where the pipeline does not pack them."""
+    """Stack the positions of the samples in their dataset, or return None if the pipeline does not pack them."""
     indices = [sample.get('sample_idx') for sample in data_samples]
     return None if None in indices else torch.as_tensor(indices)

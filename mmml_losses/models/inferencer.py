@@ -1,4 +1,4 @@
-"""Labels with probabilities for image files and folders."""
+"""Prediction of labels for image files and folders."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ IMAGE_SUFFIXES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
 class MultiLabelInferencer(ImageClassificationInferencer):
     """Runs a trained multi-label classifier on images.
 
-    MMPretrain's inferencer knows one label per image; this one returns every label that the head predicts, most
-    probable first. The config comes from a file of yours and never from the text inside a checkpoint.
+    MMPretrain's inferencer returns one label per image; this one returns every label that the head predicts, the most
+    probable first. The config comes from a file and never from the text inside a checkpoint.
 
     Args:
         config: Config of the model, or its path.
         checkpoint: Path of the weights.
         device: Where to run; the CPU by default.
-        classes: Class names; by default those stored in the checkpoint.
+        classes: Class names; by default the names in the checkpoint.
 
     Example:
         >>> inferencer = MultiLabelInferencer('configs/spa_lpr_digits.py', 'work_dirs/spa_lpr_digits/epoch_12.pth')
@@ -44,7 +44,7 @@ class MultiLabelInferencer(ImageClassificationInferencer):
         if not isinstance(config, Config):
             config = Config.fromfile(config)
         warn_of_other_loss(check_checkpoint(checkpoint), config)
-        # Whatever a Runner of another project left as the scope: the pipeline's names are MMPretrain's.
+        # A Runner of another project may have left its scope, but the pipeline's names are MMPretrain's.
         with DefaultScope.overwrite_default_scope('mmpretrain'):
             super().__init__(config, pretrained=str(checkpoint), device=device, classes=classes)
         num_classes = getattr(self.model.head, 'num_classes', None)
@@ -61,7 +61,7 @@ class MultiLabelInferencer(ImageClassificationInferencer):
         """Predict the labels of images.
 
         Args:
-            inputs: An image file, a folder of images, an image as an array (H, W, 3) in BGR, or a list of those.
+            inputs: An image file, a folder of images, an image as an array (H, W, 3) in BGR, or a list of such inputs.
             return_datasamples: Whether to return MMPretrain's data samples instead.
             batch_size: Images per forward pass.
             **kwargs: ``show_dir`` and the other drawing arguments of MMPretrain's inferencer.

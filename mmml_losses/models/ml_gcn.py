@@ -1,4 +1,4 @@
-"""ML-GCN: classifiers of labels that learn from the labels they occur with."""
+"""ML-GCN: classifiers that a graph network computes from the co-occurrence of labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..registry import MODELS
 from .heads import MultiLabelHead
 from .word_vectors import load_word_vectors
 
-# Rows of labels that are counted at once: those of Open Images would not fit into memory as floats.
+# Rows of labels that are counted at once: all labels of Open Images would not fit into memory as floats.
 BLOCK_ROWS = 1 << 14
 
 
@@ -24,12 +24,12 @@ BLOCK_ROWS = 1 << 14
 class GCNHead(MultiLabelHead):
     """ML-GCN (Chen et al., 2019): the classifiers of the labels come from a graph of the labels.
 
-    Two graph convolutions make them of the vectors of the labels' names, and a logit is the product of a classifier
-    with the features. Which labels are joined follows from the labels of the training set, which
-    ``mmml_losses.TrainingSetHook`` shows; the checkpoint has the graph, so that a test needs no training set. What a
-    new training set says wins over a checkpoint, with a warning if they differ.
+    Two graph convolutions compute the classifiers from vectors of the labels' names. A logit is the product of a
+    classifier with the features. The edges of the graph follow from the labels of the training set, which
+    ``mmml_losses.TrainingSetHook`` passes to the head. The checkpoint has the graph, so that a test needs no training
+    set. The graph of a new training set replaces the graph of a checkpoint, with a warning if they differ.
 
-    The authors pool the maps of the last stage by their maximum; here that is the neck's part
+    The authors pool the maps of the last stage by their maximum; here the neck does so
     (``mmml_losses.GlobalMaxPooling``).
 
     Args:
@@ -37,10 +37,11 @@ class GCNHead(MultiLabelHead):
         in_channels: Width of the features of the last stage.
         word_vectors: A file with vectors for the names, see
             :func:`mmml_losses.models.word_vectors.load_word_vectors`. None for a one-hot vector for each class.
-        class_names: Names of the classes, or a text file with one in each line, where the file has words.
+        class_names: Names of the classes, or a text file with one in each line; needed if the file has words.
         hidden_channels: Width between the two convolutions.
-        threshold: The paper's tau: a label is joined to those that come with it at least so often.
-        neighbour_weight: The paper's p: what the neighbours of a label weigh together, beside 1 - p of itself.
+        threshold: The paper's tau: there is an edge from label i to label j if the share of j among the training
+            images with i is at least this.
+        neighbour_weight: The paper's p: total weight of the neighbours of a label; its own weight is 1 - p.
         **kwargs: ``loss``, ``thr``, ``topk`` and ``init_cfg`` of :class:`MultiLabelHead`.
     """
 
@@ -64,7 +65,7 @@ class GCNHead(MultiLabelHead):
 
 
 class GraphClassifier(nn.Module):
-    """Logits from features and a graph of labels.
+    """Module that computes logits from features and a graph of labels.
 
     Args:
         word_vectors: (C, D).
@@ -87,21 +88,21 @@ class GraphClassifier(nn.Module):
         self.in_features = in_channels
         classes, width = word_vectors.shape
         self.register_buffer('word_vectors', word_vectors)
-        self.register_buffer('adjacency', torch.zeros(classes, classes))  # until it is known
-        self.counted = False  # in the training set, and not from a checkpoint
+        self.register_buffer('adjacency', torch.zeros(classes, classes))  # zeros until it is known
+        self.counted = False  # whether the graph is of the training set and not of a checkpoint
         self.first = _graph_weight(width, hidden_channels)
         self.second = _graph_weight(hidden_channels, in_channels)
 
     @property
     def wants_training_labels(self) -> bool:
-        """Whether the graph was not made from the training set yet; that of a checkpoint may be of another one."""
+        """Whether the graph was not computed from the training set yet; a checkpoint may be of another one."""
         return not self.counted
 
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
-        """Join the labels that occur together.
+        """Compute the graph from the labels of the training set.
 
         Args:
-            labels: (M, C), with 1 positive, 0 negative, -1 unknown, or soft, which counts by its share.
+            labels: (M, C), with 1 positive, 0 negative, -1 unknown, or soft, which counts as a fraction.
             sample_idx: (M,); not used.
         """
         classes = len(self.adjacency)
@@ -120,7 +121,7 @@ class GraphClassifier(nn.Module):
         self._warn_if_other(before)
 
     def classifiers(self) -> Tensor:
-        """A classifier for each label, (C, ``in_channels``)."""
+        """Compute a classifier for each label, (C, ``in_channels``)."""
         if not self.adjacency.any():
             raise ValueError(
                 "GCNHead does not know which labels occur together: add dict(type='mmml_losses.TrainingSetHook') to "
@@ -130,7 +131,7 @@ class GraphClassifier(nn.Module):
         return self.adjacency @ (hidden @ self.second)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits (N, C) of features (N, ``in_channels``)."""
+        """Compute logits (N, C) from features (N, ``in_channels``)."""
         return features @ self.classifiers().T
 
     def _warn_if_other(self, adjacency: Tensor) -> None:
@@ -150,10 +151,10 @@ class GraphClassifier(nn.Module):
 
 
 def conditional_probabilities(labels: Tensor) -> Tensor:
-    """How often label j comes with label i, (C, C) float64: the share of j among the samples that have i.
+    """Compute the share of samples with label j among the samples with label i, (C, C) float64.
 
     Args:
-        labels: (M, C). Samples that do not know j do not count; without any left, the share is 0.
+        labels: (M, C). Samples in which j is unknown do not count; if no sample is left, the share is 0.
     """
     classes = labels.size(1)
     together, known = (torch.zeros(classes, classes, dtype=torch.float64) for _ in range(2))
@@ -165,7 +166,7 @@ def conditional_probabilities(labels: Tensor) -> Tensor:
 
 
 def label_graph(probabilities: Tensor, threshold: float, neighbour_weight: float) -> Tensor:
-    r"""The adjacency of the labels, normalised, (C, C).
+    r"""Compute the normalised adjacency of the labels, (C, C).
 
     With the neighbours :math:`B_{ij} = [P(j|i) \ge \tau]` of a label (Chen et al., re-weighted as in their Eq. 8),
 
@@ -173,8 +174,8 @@ def label_graph(probabilities: Tensor, threshold: float, neighbour_weight: float
         A_{ij} = p\,B_{ij} \Big/ \sum_{k \ne i} B_{ik}\quad (i \ne j),\qquad A_{ii} = 1 - p,\qquad
         \hat A = D^{-1/2} A D^{-1/2}
 
-    where :math:`D` has the sums of the rows of :math:`A`. Dividing :math:`A` by :math:`1 - p` changes nothing, so that
-    neighbours of :math:`p / (1 - p)` beside an identity are the same graph.
+    where :math:`D` has the sums of the rows of :math:`A`. Dividing :math:`A` by :math:`1 - p` does not change
+    :math:`\hat A`: neighbours of weight :math:`p / (1 - p)` plus an identity give the same graph.
 
     Args:
         probabilities: :math:`P(j|i)`, (C, C). The diagonal does not matter.

@@ -1,4 +1,4 @@
-"""The data preprocessor for several views and for unknown labels, and guards for MMPretrain's own."""
+"""The data preprocessor for several views and unknown labels, and the classifier that trains on several views."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ..losses import ConsistencyRegularizer
 from ..registry import MODELS
 from .heads import stack_targets
 
-# What a data sample says about one image; it is wrong of an image that was joined with others.
+# Entries of a data sample about one image, which are wrong for an image that was joined with others.
 ABOUT_ONE_IMAGE = ('sample_idx', 'true_label')
 
 
 @MODELS.register_module()
 class MultiLabelPreprocessor(ClsDataPreprocessor):
-    """MMPretrain's preprocessor for classification, which also takes several views, and unknown labels everywhere.
+    """MMPretrain's preprocessor for classification, extended by several views of an image and by unknown labels.
 
     - Samples of several views (:class:`mmml_losses.datasets.PackViews`, or MMPretrain's ``MultiView``) give a list of V
-      batches (N, C, H, W), the first view of all N images first; the N data samples are those of the images. A
-      classifier runs each batch, takes the logits of the first for those of the images, and hands the others to
-      :class:`mmml_losses.losses.ConsistencyRegularizer` as ``views``.
-    - In a batch in which some samples have ``gt_score`` and others only ``gt_label``, as from a ``ConcatDataset``, all
-      get a ``gt_score``, in which a label that is given twice counts once.
-    - Images that ``batch_augments`` join have no single index: in training they come without ``sample_idx``, so that
-      losses that remember samples by it refuse to train, and their ``gt_label`` is what is positive in ``gt_score``.
+      batches (N, C, H, W), of which the first has the first view of all N images. There is one data sample for each
+      image. A classifier runs each batch, uses the logits of the first as the logits of the images, and passes the
+      others to :class:`mmml_losses.losses.ConsistencyRegularizer` as ``views``.
+    - If some samples of a batch have ``gt_score`` and others only ``gt_label``, as from a ``ConcatDataset``, all
+      get a ``gt_score``, in which a repeated label counts once.
+    - Images that ``batch_augments`` join have no single index. In training they have no ``sample_idx``, so that losses
+      that remember samples raise an error, and their ``gt_label`` lists the positives of ``gt_score``.
 
     Args:
         num_classes: Number of labels; needed for ``batch_augments`` and ``to_onehot``.
@@ -40,7 +40,7 @@ class MultiLabelPreprocessor(ClsDataPreprocessor):
     """
 
     takes_views = True
-    """Tells the patch of MMPretrain's preprocessor that every kind of batch is handled."""
+    """Whether batches of several views are handled; the patch of MMPretrain's preprocessor checks it."""
 
     def __init__(self, num_classes: int | None = None, batch_augments: dict | None = None, **kwargs):
         super().__init__(num_classes=num_classes, batch_augments=batch_augments, **kwargs)
@@ -51,7 +51,7 @@ class MultiLabelPreprocessor(ClsDataPreprocessor):
         """Stack, normalise and move a batch, and augment it in training.
 
         Args:
-            data: ``inputs`` and, where there are labels, ``data_samples``, as the dataloader collates them.
+            data: ``inputs`` and, if there are labels, ``data_samples``, as the dataloader collates them.
             training: Whether to apply ``batch_augments``.
         """
         samples = data.get('data_samples')
@@ -77,19 +77,19 @@ class MultiLabelPreprocessor(ClsDataPreprocessor):
         return dict(inputs=[first['inputs'], *others], data_samples=first['data_samples'])
 
     def _complete_scores(self, samples: Sequence[DataSample]) -> None:
-        """Give all samples scores, if any has them or the batch needs them."""
+        """Give all samples scores, if any sample has them or the batch needs them."""
         scored = [sample for sample in samples if 'gt_score' in sample]
         if len(scored) == len(samples) or not (scored or self.to_onehot):
             return
         if any('gt_score' not in sample and 'gt_label' not in sample for sample in samples):
-            return  # images without labels, as the inferencer sends them
+            return  # the inferencer passes images without labels
         num_classes = len(scored[0].gt_score) if scored else self.num_classes
         for sample, row in zip(samples, stack_targets(samples, num_classes), strict=True):
             sample.set_gt_score(row)
 
 
 def are_views(inputs: Tensor | Sequence) -> bool:
-    """Whether a collated batch is of several views: a list of batches, stacked or not, instead of one of images."""
+    """Check whether a collated batch has several views: it is a list of batches, stacked or not, and not of images."""
     return isinstance(inputs, (list, tuple)) and (isinstance(inputs[0], (list, tuple)) or inputs[0].dim() == 4)
 
 
@@ -105,16 +105,16 @@ def _forget_single_images(samples: Sequence[DataSample]) -> None:
 class MultiViewClassifier(ImageClassifier):
     """MMPretrain's classifier, which also trains on several views of an image (paper of LASD, Eq. 7 and 8).
 
-    The loss of the head is on the first view. The logits of the others go to it as ``views``, where its
-    :class:`mmml_losses.losses.ConsistencyRegularizer` compares them; a loss without one is refused. Batches of single
-    images, and predictions, are those of ``ImageClassifier``.
+    The loss of the head is computed on the first view. The logits of the other views are passed to it as ``views``, for
+    its :class:`mmml_losses.losses.ConsistencyRegularizer`; a loss without one raises an error. Batches of single
+    images, and predictions, are treated as in ``ImageClassifier``.
 
     The views come from :class:`mmml_losses.datasets.PackViews` and :class:`MultiLabelPreprocessor`, and have one size.
-    The arguments are those of ``ImageClassifier``.
+    The arguments are the arguments of ``ImageClassifier``.
     """
 
     def loss(self, inputs: Tensor | Sequence[Tensor], data_samples: list[DataSample]) -> dict[str, Tensor]:
-        """The losses of a batch.
+        """Compute the losses of a batch.
 
         Args:
             inputs: Images (N, ...), or a list of V such batches, view by view.
@@ -123,15 +123,15 @@ class MultiViewClassifier(ImageClassifier):
         if not are_views(inputs):
             return super().loss(inputs, data_samples)
         self._check_views(inputs)
-        # In one pass: batch norm takes all views by the same statistics, so that they differ by their images alone,
-        # and its running statistics, with which a test goes on, move once a step and know every kind of view.
+        # In one pass: batch norm normalises all views by the same statistics, so that they differ by their images
+        # alone. Its running statistics, which a test uses, are updated once a step and include every kind of view.
         features = self.extract_feat(torch.cat(list(inputs)))
         count = len(inputs[0])
         image, *others = (_rows(features, slice(v * count, (v + 1) * count)) for v in range(len(inputs)))
         return self.head.loss(image, data_samples, views=[self.head(other) for other in others])
 
     def extract_feat(self, inputs: Tensor, stage: str = 'neck') -> tuple[Tensor, ...] | Tensor:
-        """Features of single images, see ``ImageClassifier``."""
+        """Extract the features of single images, see ``ImageClassifier``."""
         if are_views(inputs):
             raise ValueError(f'inputs must be single images outside of training, got {len(inputs)} views of each')
         return super().extract_feat(inputs, stage)
@@ -149,5 +149,5 @@ class MultiViewClassifier(ImageClassifier):
 
 
 def _rows(features: Tensor | Sequence, rows: slice) -> Tensor | tuple:
-    """Some samples of features, which are a tensor, or tensors by stage."""
+    """Return some samples of features, which are a tensor or a list of tensors by stage."""
     return features[rows] if isinstance(features, Tensor) else tuple(_rows(each, rows) for each in features)
