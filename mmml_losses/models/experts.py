@@ -67,7 +67,7 @@ class ExpertsHead(MultiLabelHead):
 
     @property
     def wants_training_labels(self) -> bool:
-        """Whether the class frequencies are still to be counted in the training set."""
+        """Return whether the class frequencies are still to be counted in the training set."""
         return self.frequencies.wants_training_labels
 
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:

@@ -95,7 +95,7 @@ class GraphClassifier(nn.Module):
 
     @property
     def wants_training_labels(self) -> bool:
-        """Whether the graph was not computed from the training set yet; a checkpoint may be of another one."""
+        """Return whether the graph is still to be computed: a checkpoint may be of another training set."""
         return not self.counted
 
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:

@@ -22,7 +22,7 @@ from tests.helpers.detectors import (
 
 pytestmark = pytest.mark.needs_mmdet
 
-# What these heads predict beside the probability, and multiply it by.
+# Factors of the probability that these heads predict.
 FACTORS = {'fcos': 'conv_centerness', 'atss': 'atss_centerness', 'paa': 'atss_centerness'}
 # Probabilities by class, where the logit does not matter. The last class has the highest.
 TABLE = torch.tensor([0.3, 0.6, 0.9])
@@ -36,7 +36,7 @@ CLASSIFIERS = {
 
 
 class TableLink(Link):
-    """Every logit of a class reads as the same probability: no sigmoid of a logit can pass for it."""
+    """A link with one probability for each class, whatever the logit, which no sigmoid can equal by chance."""
 
     def logit_probabilities(self, logits: Tensor) -> Tensor:
         return TABLE.logit().expand_as(logits)
@@ -75,7 +75,7 @@ def test_scores_are_the_probabilities_of_the_link(detector):
     ids=['spa', 'phi', 'sigmoid'],
 )
 @pytest.mark.parametrize('name', ['retinanet', 'reppoints', 'deformable_detr', 'faster_rcnn'])
-def test_spa_and_phi_score_what_their_links_say(name, loss):
+def test_spa_and_phi_score_the_probabilities_of_their_links(name, loss):
     detector = build_detector(detector_config(name, dict(type='mmml_losses.BCELoss', use_sigmoid=True)))
     set_loss(detector, loss)
     seen = []
@@ -88,7 +88,7 @@ def test_spa_and_phi_score_what_their_links_say(name, loss):
 
 
 def distance(probabilities: Tensor, found: InstanceData) -> float:
-    """How far the score of a detection is, at the most, from the next probability of its class."""
+    """Return the largest distance between the score of a detection and the nearest probability of its class."""
     assert len(found) > 5
     return (probabilities[:, found.labels] - found.scores).abs().amin(dim=0).max().item()
 

@@ -47,7 +47,7 @@ NOT_POINTWISE = ('zlpr', 'dr', 'two_way', 'spa_lpr', 'bce_c_lsep')
 
 @pytest.fixture(scope='module', params=RECIPES)
 def detector(request) -> nn.Module:
-    """A detector, and which of its parameters MMDetection's own loss trains."""
+    """Return a detector, with the parameters that MMDetection's own loss trains as ``reached``."""
     detector = build_detector(detector_config(request.param, dict(type='mmml_losses.BCELoss', use_sigmoid=True)))
     detector.name = request.param
     set_loss(detector, mmdet_focal())
@@ -57,7 +57,7 @@ def detector(request) -> nn.Module:
 
 @pytest.fixture(autouse=True)
 def third_epoch(monkeypatch):
-    """Losses that go by epochs ask the Runner for it."""
+    """Set an epoch in the Runner, for losses that depend on it."""
     monkeypatch.setattr(context, 'runner_info', {'epoch': 2}.get)
 
 

@@ -42,7 +42,7 @@ def scores(head, features=None):
 
 
 def with_logits(*rows):
-    """A head whose experts give certain logits of one sample, whatever the features."""
+    """Return a head whose experts give these logits for one sample, whatever the features."""
     head = build(log_prior_scales=range(len(rows)))
     head.expert_logits = lambda feats: [row.unsqueeze(0) for row in rows]
     return head
@@ -170,17 +170,17 @@ def test_prediction_needs_no_frequencies():
         (dict(class_frequencies=[1, 2, 3, 4], num_samples=None), 'num_samples, .* must come with class_frequencies'),
     ],
 )
-def test_bad_arguments_are_refused(changes, message):
+def test_bad_arguments_are_rejected(changes, message):
     with pytest.raises(ValueError, match=message):
         build(**changes)
 
 
-def test_frequencies_of_other_classes_are_refused():
+def test_frequencies_of_other_classes_are_rejected():
     with pytest.raises(ValueError, match='class_frequencies must have one count for each of the 4 classes'):
         build(class_frequencies=[1, 2, 3]).loss(feats(), samples())
 
 
-def test_views_are_refused():
+def test_views_are_rejected():
     with pytest.raises(ValueError, match='head must be of one classifier to compare views, got ExpertsHead'):
         build().loss(feats(), samples(), views=[feats()[0]])
 
@@ -193,7 +193,7 @@ def test_copies_of_the_loss_are_of_its_kind():
 
 @pytest.fixture
 def experts_run(small_run):
-    """Experts with a loss that remembers samples and one that counts, on a few digit scenes."""
+    """Return a function that makes a config of experts whose losses remember samples and count classes."""
 
     def make() -> Config:
         cfg = small_run('bce_digits.py', max_epochs=2)

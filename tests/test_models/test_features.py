@@ -18,7 +18,7 @@ NUM_CLASSES, WIDTH = 4, 12
 
 
 def write_features(path: Path, seed: int = 0, **changes) -> Path:
-    """Features from which a linear layer can tell the labels, far from zero mean and unit deviation."""
+    """Write features that are linear in the labels plus noise, far from zero mean and unit deviation."""
     rng = np.random.default_rng(seed)
     directions = np.random.default_rng(1).normal(size=(NUM_CLASSES, WIDTH))
     arrays = dict(classes=np.array(list('abcd')))
@@ -32,7 +32,7 @@ def write_features(path: Path, seed: int = 0, **changes) -> Path:
 
 @pytest.fixture
 def features_run(tmp_path):
-    """Turns the name of a ``_features`` config into one that trains on a small file."""
+    """Return a function that makes a config of a short training on a small file from a ``_features`` config."""
 
     def make(config_file: str, file: Path, max_epochs: int = 6) -> Config:
         cfg = Config.fromfile(CONFIGS / config_file)
@@ -62,7 +62,7 @@ def test_a_test_standardises_by_the_training_set(features_run, tmp_path):
     runner.train()
     with np.load(file, allow_pickle=False) as arrays:
         train = arrays['train_features'].astype(np.float64)
-    # Another file, and no training set: the checkpoint alone knows.
+    # Another file, and no training set: the statistics come from the checkpoint.
     other = write_features(tmp_path / 'other.npz', seed=5)
     cfg = features_run('bce_features.py', other)
     cfg.train_dataloader.dataset.ann_file = 'nothing.npz'
@@ -168,7 +168,7 @@ def test_statistics_need_features_to_train_on(small_run):
         (dict(num_classes=80), r'has 4 classes, and the head of the model 80: set model\.head\.num_classes'),
     ],
 )
-def test_a_model_of_another_size_is_refused(head, problem, features_run, tmp_path):
+def test_a_model_of_another_size_is_rejected(head, problem, features_run, tmp_path):
     cfg = features_run('bce_features.py', write_features(tmp_path / 'features.npz'))
     cfg.model.head.update(head)
     with pytest.raises(AnnotationError, match=rf'features\.npz {problem}'):

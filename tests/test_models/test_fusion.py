@@ -58,7 +58,7 @@ def test_half_precision_runs():
 
 
 @pytest.mark.parametrize('shape', [(6, 7), (6, 8, 1, 1), (8,)])
-def test_other_features_are_refused(shape):
+def test_other_features_are_rejected(shape):
     with pytest.raises(
         ValueError, match=r'features must be of shape \(N, 8\), 3 of the first kind and 5 of the second'
     ):
@@ -74,14 +74,14 @@ def test_other_features_are_refused(shape):
         (dict(dropout=1.0), r'dropout must be in \[0, 1\), got 1.0'),
     ],
 )
-def test_bad_arguments_are_refused(changes, message):
+def test_bad_arguments_are_rejected(changes, message):
     with pytest.raises(ValueError, match=message):
         build(**changes)
 
 
 @pytest.fixture
 def answers_run(tmp_path):
-    """Answers with soft scores that neither the question nor the image tells alone."""
+    """Return a function that makes a config of a training on answers that depend on both question and image."""
     rng = np.random.default_rng(0)
     arrays = {}
     for split, score in (('train', 0.9), ('test', 1.0)):  # metrics take answers that are right or wrong
@@ -110,7 +110,7 @@ def test_a_runner_trains_on_soft_answers_and_resumes(answers_run):
     assert runner.message_hub.get_scalar('val/multi-label/mAP@class').current() > 75  # 45 is what knows nothing
 
 
-def test_features_of_another_width_are_refused_before_the_training(answers_run):
+def test_features_of_another_width_are_rejected_before_the_training(answers_run):
     cfg = answers_run()
     cfg.model.neck.in_channels = (3, 6)
     with pytest.raises(AnnotationError, match='features of width 8, and the first layer of the model takes 9'):

@@ -43,7 +43,7 @@ def test_loss_is_the_loss_of_its_logits(feats):
     torch.testing.assert_close(losses['loss'], SPALoss()(head(feats), target))
 
 
-def test_reduction_is_what_the_loss_says(feats):
+def test_reduction_is_the_reduction_of_the_loss(feats):
     data = samples([0, 3], [], [1])
     head = build_head(loss=dict(type='mmml_losses.BCELoss'))
     total = build_head(loss=dict(type='mmml_losses.BCELoss', reduction='sum'))
@@ -61,7 +61,7 @@ def test_a_label_given_twice_counts_once(feats):
 
 
 @pytest.mark.parametrize('label', [-1, 4])
-def test_labels_out_of_range_are_refused(feats, label):
+def test_labels_out_of_range_are_rejected(feats, label):
     with pytest.raises(ValueError, match=rf'gt_label must be class indices from 0 to 3, got \[0, {label}\]'):
         build_head().loss(feats, samples([0, label], [], []))
 
@@ -108,7 +108,7 @@ def test_unknown_labels_reach_losses_that_know_them(feats):
     torch.testing.assert_close(head.loss(feats, data)['loss'], BCELoss()(head(feats), target))
 
 
-def test_unknown_labels_are_refused_for_losses_that_do_not(feats):
+def test_unknown_labels_are_rejected_for_losses_of_mmpretrain(feats):
     head = build_head(loss=dict(type='mmpretrain.CrossEntropyLoss', use_sigmoid=True))
     known = scored_samples([1.0, 0.0, 0.0, 0.0], [0.0] * 4, [1.0] * 4)
     assert head.loss(feats, known)['loss'].isfinite()
@@ -153,7 +153,7 @@ def test_any_classifier_by_config(feats):
     ids=lambda head: head['type'],
 )
 def test_a_learning_rate_of_the_classifier_leaves_the_loss_alone(head):
-    """The key ``head`` would match the parameters of the loss, too."""
+    """Use a key other than ``head``, which would match the parameters of the loss, too."""
     role = dict(type='mmml_losses.ROLELoss', num_samples=5, num_classes=4, expected_positives=1.0)
     backbone = dict(type='ResNet', depth=18, base_channels=8, stem_channels=8)
     model = MODELS.build(
@@ -196,7 +196,7 @@ def test_heads_of_mmpretrain_with_their_own_losses_are_unchanged(feats):
     torch.testing.assert_close(scores, head(feats).sigmoid())
 
 
-def test_sum_reduction_in_a_head_of_mmpretrain_says_what_to_do(feats):
+def test_sum_reduction_in_a_head_of_mmpretrain_raises_advice(feats):
     head = MODELS.build(
         dict(
             type='MultiLabelLinearClsHead',

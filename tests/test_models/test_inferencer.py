@@ -16,7 +16,7 @@ from mmml_losses.models import MultiLabelInferencer
 
 @pytest.fixture
 def model(small_run, tmp_path):
-    """A config, and a checkpoint of random weights with class names."""
+    """Return a config, and a checkpoint of random weights with class names."""
     cfg: Config = small_run('spa_lpr_digits.py')
     cfg.model.head.thr = 0.2
     with DefaultScope.overwrite_default_scope('mmpretrain'):
@@ -76,7 +76,7 @@ def test_drawings_and_data_samples_are_as_in_mmpretrain(model, folder, tmp_path)
     assert len(list((tmp_path / 'drawn').glob('*.png'))) == len(samples) == 3
 
 
-def test_what_is_no_image_is_refused(model, folder, tmp_path):
+def test_inputs_without_images_are_rejected(model, folder, tmp_path):
     inferencer = MultiLabelInferencer(*model)
     with pytest.raises(FileNotFoundError, match=r'nothing\.png is neither'):
         inferencer(folder / 'nothing.png')

@@ -25,7 +25,7 @@ LOSSES = {
 
 @pytest.fixture
 def train(small_run, tmp_path):
-    """Trains three epochs on a few scenes and returns the Runner."""
+    """Return a function that trains three epochs on a few scenes and returns the Runner."""
 
     def run(name: str, folder: str, stop_after: int | None = None, resume: bool = False) -> Runner:
         cfg = small_run('bce_digits.py', max_epochs=3)

@@ -40,7 +40,7 @@ def samples(*labels):
 
 
 def naive_graph(labels, threshold, neighbour_weight):
-    """The paper's shares, threshold, re-weighting and normalisation, label by label."""
+    """Compute the paper's shares, threshold, re-weighting and normalisation, label by label."""
     labels = labels.tolist()
     classes = len(labels[0])
     graph = np.zeros((classes, classes))
@@ -83,8 +83,8 @@ def test_labels_are_counted_in_blocks(monkeypatch):
     assert torch.equal(conditional_probabilities(LABELS), expected)
 
 
-def test_an_identity_beside_scaled_neighbours_is_the_same_graph():
-    """The other way to write the re-weighting: neighbours of p / (1 - p) beside 1."""
+def test_an_identity_plus_scaled_neighbours_is_the_same_graph():
+    """Check the other formula of the re-weighting: neighbours of p / (1 - p) and 1 on the diagonal."""
     neighbours = (conditional_probabilities(LABELS) >= 0.4).double().fill_diagonal_(0)
     graph = torch.eye(4).double() + 0.25 * neighbours / neighbours.sum(dim=1, keepdim=True).clamp(min=1)
     degree = graph.sum(dim=1).rsqrt().diag()
@@ -142,7 +142,7 @@ def test_a_checkpoint_brings_the_graph_and_the_word_vectors():
     trained, other = build(), build(labels=None)
     other.load_state_dict(trained.state_dict())
     assert torch.equal(other(feats()), trained(feats()))
-    assert other.fc.wants_training_labels  # which may be those of another training set
+    assert other.fc.wants_training_labels  # the checkpoint may be of another training set
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def logged(monkeypatch):
     return messages
 
 
-def test_the_training_set_wins_over_a_checkpoint_and_says_so(logged):
+def test_the_training_set_replaces_the_graph_of_a_checkpoint_with_a_warning(logged):
     other_labels = torch.eye(4)
     head, late = build(labels=other_labels), build(labels=None)
     same, different = build(labels=other_labels).state_dict(), build().state_dict()
@@ -168,7 +168,7 @@ def test_the_training_set_wins_over_a_checkpoint_and_says_so(logged):
     assert [message for _, message in logged].count(warning) == 2
 
 
-def test_the_log_says_how_many_labels_are_joined(logged):
+def test_the_log_has_the_number_of_joined_labels(logged):
     build()  # 0 and 2 come with 1, and 1 with either
     build(labels=torch.eye(4))
     assert logged[0] == (logging.INFO, 'The label graph has 4 edges between 4 classes')
@@ -184,7 +184,7 @@ def test_the_log_says_how_many_labels_are_joined(logged):
         (dict(labels=torch.zeros(3, 5)), r'labels must be of shape \(M, 4\), got \(3, 5\)'),
     ],
 )
-def test_bad_arguments_are_refused(changes, message):
+def test_bad_arguments_are_rejected(changes, message):
     with pytest.raises(ValueError, match=message):
         build(**changes)
 

@@ -16,6 +16,6 @@ def test_every_stage_is_its_maximum_over_the_image():
     assert second.tolist() == [[0], [-15]]
 
 
-def test_tokens_are_refused():
+def test_tokens_are_rejected():
     with pytest.raises(ValueError, match=r'feats must be maps of shape \(N, D, H, W\), got \(2, 5, 8\)'):
         build()((torch.zeros(2, 5, 8),))

@@ -69,7 +69,7 @@ def test_views_become_a_list_of_batches_each_normalised_as_images_are(collate, c
 
 
 @pytest.mark.parametrize('collate', [default_collate, pseudo_collate])
-def test_single_images_are_what_mmpretrain_makes_of_them(collate):
+def test_single_images_are_processed_as_in_mmpretrain(collate):
     samples = [dict(inputs=image, data_samples=data_sample(0, [1])) for image in images(4)]
     batch, plain = preprocessor()(collate(samples)), plain_preprocessor()(collate(samples))
     assert torch.equal(batch['inputs'], plain['inputs'])
@@ -83,13 +83,13 @@ def test_views_of_different_sizes_stay_apart():
     assert [tuple(view.shape) for view in batch['inputs']] == [(2, 3, 8, 8), (2, 3, 6, 6)]
 
 
-def test_views_of_another_number_of_images_than_samples_are_refused():
+def test_views_of_another_number_of_images_than_samples_are_rejected():
     with pytest.raises(ValueError, match='inputs must have 2 images in each view, got 3'):
         preprocessor()(dict(inputs=[images(2), images(3)], data_samples=[data_sample(0, [0]), data_sample(1, [1])]))
 
 
 @pytest.mark.parametrize('collate', [default_collate, pseudo_collate])
-def test_mmpretrains_preprocessor_refuses_views_instead_of_stacking_them_wrongly(collate):
+def test_mmpretrains_preprocessor_rejects_views_instead_of_stacking_them_wrongly(collate):
     with pytest.raises(ValueError, match=r"of type 'mmml_losses\.MultiLabelPreprocessor' for several views of an"):
         plain_preprocessor()(collate(view_samples(4, 2)))
 
@@ -131,7 +131,7 @@ def test_a_model_runs_over_views_and_trains_by_their_consistency():
 
 
 class SeveralViews(MODELS.get('mmpretrain.ImageClassifier')):
-    """The least that a classifier has to do with views."""
+    """The smallest classifier that trains on views."""
 
     def loss(self, inputs: list[torch.Tensor], data_samples: list[DataSample]) -> dict:
         image, *views = (self.head(self.extract_feat(view)) for view in inputs)
@@ -169,7 +169,7 @@ def test_in_a_batch_in_which_some_have_scores_all_get_them():
 
 @pytest.mark.parametrize('to_onehot', [True, False])
 @pytest.mark.parametrize('first', [0, 1])
-def test_mmpretrains_preprocessor_refuses_to_lose_the_scores_of_some(to_onehot, first):
+def test_mmpretrains_preprocessor_rejects_scores_of_some_samples_only(to_onehot, first):
     samples = [data_sample(0, [0]), data_sample(1, [1], [-1.0, 1.0, 0.0, -1.0])]
     with pytest.raises(ValueError, match='for batches in which only some samples have gt_score'):
         plain_preprocessor(to_onehot=to_onehot)(dict(inputs=images(2), data_samples=samples[first:] + samples[:first]))
@@ -180,7 +180,7 @@ def test_samples_without_labels_pass():
     assert not any('gt_score' in sample for sample in batch['data_samples'])
 
 
-# Every combination of two and of three labels, with what the words of the rule say.
+# Every combination of two and of three labels, with the result of the rule.
 @pytest.mark.parametrize('sources', [*product([1, 0, -1], repeat=2), *product([1, 0, -1], repeat=3)])
 def test_a_united_label_is_positive_if_any_is_and_negative_only_if_all_are(sources):
     expected = 1 if 1 in sources else 0 if set(sources) == {0} else -1
@@ -254,12 +254,12 @@ def test_joined_batches_are_drawn_by_the_seed_and_leave_their_sources_as_they_ar
 
 
 @pytest.mark.parametrize('augment', [UnionMixup(), UnionMosaic()])
-def test_labels_that_mean_nothing_are_not_united(augment):
+def test_invalid_labels_are_not_united(augment):
     with pytest.raises(ValueError, match=r'target must be 1, 0, -1 for unknown, or between 0 and 1, got 2\.0'):
         augment(torch.rand(2, 3, 8, 8), torch.tensor([[0, 2.0], [1, 0]]))
 
 
-def test_wrong_settings_are_refused():
+def test_wrong_settings_are_rejected():
     with pytest.raises(ValueError, match='alpha must be above 0, got 0'):
         UnionMixup(alpha=0)
     with pytest.raises(ValueError, match=r'smallest_share must be in \[0, 0\.5\], got 0\.6'):
@@ -307,16 +307,16 @@ def test_views_are_not_joined():
 
 @pytest.mark.parametrize('make', [preprocessor, plain_preprocessor])
 @pytest.mark.parametrize('name', ['Mixup', 'CutMix', 'ResizeMix'])
-def test_mmpretrains_augmentations_refuse_unknown_labels_whatever_they_draw(make, name):
-    # A probability of 0: what is refused must not depend on the draw.
+def test_mmpretrains_augmentations_reject_unknown_labels_at_any_probability(make, name):
+    # A probability of 0: the error must not depend on random numbers.
     augmented = make(batch_augments=dict(augments=[dict(type=name, alpha=1.0)], probs=[0.0]))
     samples = [data_sample(i, score=row.tolist()) for i, row in enumerate(LABELS)]
     with pytest.raises(ValueError, match=rf'UnionMosaic for unknown labels \(-1\), got {name}, which would blend -1'):
         augmented(dict(inputs=images(4), data_samples=samples), training=True)
 
 
-def test_without_the_refusal_a_positive_and_an_unknown_label_would_blend_into_a_negative_one(monkeypatch):
-    """Why no loss can catch it: the mean of 1 and -1 is 0."""
+def test_without_the_check_a_positive_and_an_unknown_label_would_blend_into_a_negative_one(monkeypatch):
+    """Show why no loss can detect it: the mean of 1 and -1 is 0."""
     monkeypatch.setattr(np.random, 'beta', lambda *args: 0.5)
     monkeypatch.setattr(torch, 'randperm', lambda count: torch.tensor([1, 0]))
     _, blended = BATCH_AUGMENTS.build(dict(type='Mixup', alpha=1.0))(
@@ -339,7 +339,7 @@ def test_mmpretrains_augmentations_still_blend_known_labels(name):
 
 @pytest.fixture
 def joined_run(small_run):
-    """A short training with mixup and mosaics on some of the batches."""
+    """Return a function that makes a Runner of a short training with mixup and mosaics on some of the batches."""
 
     def make(loss: str, **settings) -> Runner:
         cfg = small_run('bce_digits.py')
@@ -370,7 +370,7 @@ def test_a_training_with_mixup_and_mosaics_runs(joined_run):
         ('ROLELoss', dict(num_samples=32, num_classes=10, expected_positives=3.0)),
     ],
 )
-def test_losses_that_remember_samples_refuse_joined_images_in_the_first_step(joined_run, loss, settings):
+def test_losses_that_remember_samples_reject_joined_images_in_the_first_step(joined_run, loss, settings):
     runner = joined_run(loss, **settings)
     with pytest.raises(ValueError, match=f'sample_idx must be given to {loss}'):
         runner.train()
@@ -403,7 +403,7 @@ for call in (lambda: head.loss((torch.zeros(1, 3),), [unknown]), lambda: preproc
 
 
 def test_unknown_labels_are_kept_from_mmpretrain_where_only_the_data_is_ours():
-    """In a fresh process, in which nothing but the name of a dataset loads parts of this package."""
+    """Use a new process, in which only the name of a dataset loads parts of this package."""
     environment = {**os.environ, 'PYTHONPATH': str(CONFIGS.parent), 'OMP_NUM_THREADS': '1'}
     command = [sys.executable, '-W', 'ignore', '-c', ONLY_DATA]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""The classifier for several views: what is compared, what is normalised together, and what is refused."""
+"""The classifier for several views: its loss, its batch norm, and its errors."""
 
 from itertools import combinations
 
@@ -72,7 +72,7 @@ def test_views_share_the_statistics_of_batch_norm():
     assert norm.num_batches_tracked == 1
 
 
-def test_equal_views_cost_nothing():
+def test_equal_views_have_no_loss():
     image = views(1)[0]
     assert build().loss([image, image.clone(), image.clone()], samples())['consistency'] < 1e-8
 
@@ -115,30 +115,30 @@ def test_heads_of_mmpretrain_compare_views(head):
     ('loss', 'named'),
     [(LASD, 'LASDLoss'), (dict(type='mmml_losses.SumLoss', losses=dict(lasd=LASD)), 'SumLoss')],
 )
-def test_a_loss_that_would_leave_views_out_is_refused(loss, named):
+def test_a_loss_that_would_leave_views_out_is_rejected(loss, named):
     with pytest.raises(ValueError, match=rf'loss must have a mmml_losses\.ConsistencyRegularizer .*, got {named}'):
         build(loss=loss).loss(views(), samples())
 
 
-def test_single_images_are_refused_by_a_loss_that_compares_views():
+def test_single_images_are_rejected_by_a_loss_that_compares_views():
     with pytest.raises(ValueError, match='views must be the logits of one or two more views'):
         build().loss(views(1)[0], samples())
 
 
-def test_views_of_different_sizes_are_refused():
+def test_views_of_different_sizes_are_rejected():
     inputs = [*views(1), *views(1, size=48)]
     with pytest.raises(ValueError, match=r'inputs must be views of one shape, got \(5, 3, 32, 32\) and \(5, 3, 48, 48'):
         build().loss(inputs, samples())
 
 
-def test_views_are_refused_outside_of_training():
+def test_views_are_rejected_outside_of_training():
     with pytest.raises(ValueError, match='inputs must be single images outside of training, got 3 views'):
         build().predict(views())
 
 
 @pytest.fixture
 def views_run(small_run):
-    """A short training on digit scenes with three views."""
+    """Return a function that makes a config of a short training on digit scenes with three views."""
 
     def make() -> Config:
         cfg = small_run('bce_digits.py', max_epochs=2)

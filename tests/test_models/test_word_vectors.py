@@ -1,4 +1,4 @@
-"""Vectors for class names: which word is taken, and what is said when there is none."""
+"""Vectors for class names: which word is used, and the error if there is none."""
 
 import numpy as np
 import pytest
@@ -105,7 +105,7 @@ def test_pickles_are_not_read(tmp_path):
         ('dog 1 nan\ncat 1 2', 'word_vectors must be finite'),
     ],
 )
-def test_broken_lines_are_refused(tmp_path, lines, message):
+def test_broken_lines_are_rejected(tmp_path, lines, message):
     (tmp_path / 'glove.txt').write_text(lines)
     with pytest.raises(ValueError, match=message):
         load_word_vectors(tmp_path / 'glove.txt', 2, ['dog', 'cat'])

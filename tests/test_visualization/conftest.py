@@ -7,7 +7,7 @@ from mmml_losses.evaluation import Predictions
 
 @pytest.fixture(scope='session')
 def runs(tmp_path_factory):
-    """Two runs over the same twelve small pictures."""
+    """Return two runs over the same twelve small images."""
     folder = tmp_path_factory.mktemp('images')
     rng = np.random.default_rng(0)
     labels = (rng.random((12, 4)) < 0.5).astype(np.int8)

@@ -54,7 +54,7 @@ def test_groups_are_named_and_divided_where_they_meet():
     assert borders == [sizes['head'] + 0.5, sizes['head'] + sizes['medium'] + 0.5]
 
 
-def test_labels_as_they_were_have_one_number_each():
+def test_unchanged_labels_have_one_number_for_each_class():
     figure = plot_label_counts(summary_of(10, hide=False))
     png_bytes(figure, dpi=40)
     assert len(figure.axes[1].patches) == 1
@@ -66,7 +66,7 @@ def test_similar_counts_have_a_plain_axis():
     assert plot_label_counts(summary_of(10, most=0.9, least=0.5)).axes[0].get_yscale() == 'linear'
 
 
-def test_classes_without_images_are_counted_beside_their_group():
+def test_classes_without_images_are_counted_next_to_their_group():
     labels = np.zeros((30, 4), dtype=np.int8)
     labels[:, 0] = 1
     labels[:2, 1] = 1

@@ -17,7 +17,7 @@ def lines_of(axes):
     return {line.get_label(): line.get_xydata() for line in axes.lines}
 
 
-def test_bce_costs_and_pulls_as_its_formula_says():
+def test_bce_has_the_values_and_gradients_of_its_formula():
     negative, positive = curve('BCELoss', 'negative'), curve('BCELoss', 'positive')
     np.testing.assert_allclose(negative.values, -np.log(1 - SIGMOID))
     np.testing.assert_allclose(negative.gradients, SIGMOID)
@@ -26,7 +26,7 @@ def test_bce_costs_and_pulls_as_its_formula_says():
     np.testing.assert_allclose(positive.probabilities, SIGMOID)
 
 
-def test_hill_turns_at_one_half():
+def test_gradient_of_hill_is_largest_at_one_half():
     # (lamb - p) p^2 with lamb = 1.5: the gradient by the logit is 3 p^2 (1 - p)^2, largest at p = 0.5.
     hill = curve('HillLoss', 'negative')
     np.testing.assert_allclose(hill.values, (1.5 - SIGMOID) * SIGMOID**2)
@@ -34,14 +34,14 @@ def test_hill_turns_at_one_half():
     assert LOGITS[hill.gradients.argmax()] == 0
 
 
-def test_spa_reads_probabilities_through_its_own_link():
+def test_spa_has_the_probabilities_of_its_own_link():
     text = 'SPALoss(negative_scale=5.0, negative_slope=3.0, negative_shift=1.0)'
     spa = curve(text, 'negative')
     np.testing.assert_allclose(spa.values, np.log1p(np.exp(3 * (LOGITS - 1))) / 5)
     np.testing.assert_array_less(spa.probabilities[LOGITS < 1], SIGMOID[LOGITS < 1])
 
 
-def test_splc_believes_in_a_probable_negative_from_the_second_epoch_on():
+def test_splc_corrects_a_probable_negative_from_the_second_epoch_on():
     before, after = curve('SPLCLoss', 'negative', epoch=0), curve('SPLCLoss', 'negative', epoch=1)
     doubtful = SIGMOID > 0.6
     assert (before.gradients > 0).all()
@@ -49,8 +49,8 @@ def test_splc_believes_in_a_probable_negative_from_the_second_epoch_on():
     np.testing.assert_array_equal(before.values[~doubtful], after.values[~doubtful])
 
 
-def test_dr_pulls_as_equation_10_says():
-    """One positive at 2.5 and the negative itself, pair scale 5 and constraint scale 7."""
+def test_dr_has_the_gradient_of_equation_10():
+    """Compare with one positive at 2.5 and the negative itself, pair scale 5 and constraint scale 7."""
     dr = curve('DRLoss', 'negative')
     pair, constraint = np.exp(5 * (LOGITS - 2.5)), np.exp(7 * LOGITS)
     np.testing.assert_allclose(dr.values, np.log1p(pair + constraint))
@@ -58,14 +58,14 @@ def test_dr_pulls_as_equation_10_says():
 
 
 @pytest.mark.parametrize('way', ['sample', 'class', 'joint'])
-def test_a_setwise_label_meets_one_of_the_other_kind(way):
+def test_a_setwise_loss_compares_the_label_with_one_of_the_other_kind(way):
     text = f"LSEPLoss(way='{way}', gamma=2.0)"
     negative, positive = curve(text, 'negative', opponent=1.0), curve(text, 'positive', opponent=1.0)
     np.testing.assert_allclose(negative.values, np.log1p(np.exp(2 * (LOGITS - 1))))
     np.testing.assert_allclose(positive.values, np.log1p(np.exp(2 * (-1 - LOGITS))))
 
 
-def test_both_ways_pull_twice():
+def test_way_both_doubles_the_gradient():
     both, one = (curve(f"LSEPLoss(way='{way}')", 'negative') for way in ('both', 'class'))
     np.testing.assert_allclose(both.gradients, 2 * one.gradients)
 
@@ -75,7 +75,7 @@ def test_number_of_classes_reaches_losses_that_count_them():
     np.testing.assert_allclose(two.gradients, 9 * ten.gradients)
 
 
-def test_a_drawing_teaches_the_loss_nothing():
+def test_a_curve_does_not_update_the_loss():
     loss = LASDLoss()
     loss_curve(loss, 'negative', LOGITS)
     assert loss.training
@@ -96,7 +96,7 @@ def test_a_drawing_teaches_the_loss_nothing():
         ('BCELoss(size=3)', 'BCELoss takes reduction, .* got size'),
     ],
 )
-def test_losses_without_a_curve_are_refused(loss, message):
+def test_losses_without_a_curve_are_rejected(loss, message):
     with pytest.raises(ValueError, match=message):
         curve(loss, 'negative')
 
@@ -108,7 +108,7 @@ def test_sums_of_pointwise_losses_have_a_curve():
     )
 
 
-def test_losses_are_read_as_they_are_written():
+def test_losses_are_parsed_from_python():
     assert parse_loss(' HillLoss ') == dict(type='HillLoss')
     assert parse_loss("PairLoss(positive={'type': 'focal', 'gamma': 1.5}, negative='hill')") == dict(
         type='PairLoss', positive=dict(type='focal', gamma=1.5), negative='hill'
@@ -127,7 +127,7 @@ def test_losses_are_read_as_they_are_written():
         (dict(num_classes=0), 'num_classes must be at least 1, got 0'),
     ],
 )
-def test_bad_curves_are_refused(kwargs, message):
+def test_bad_curves_are_rejected(kwargs, message):
     arguments = dict(label='positive', logits=LOGITS) | kwargs
     with pytest.raises(ValueError, match=message):
         loss_curve(BCELoss(), **arguments)
@@ -168,6 +168,6 @@ def test_link_is_drawn_against_the_logit():
         (dict(limit=0), 'limit must be above 0, got 0'),
     ],
 )
-def test_bad_choices_are_refused(kwargs, message):
+def test_bad_choices_are_rejected(kwargs, message):
     with pytest.raises(ValueError, match=message):
         plot_loss_curves(**(dict(losses={'bce': 'BCELoss'}) | kwargs))

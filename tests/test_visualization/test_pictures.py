@@ -32,7 +32,7 @@ def test_reliability_diagram_renders_one_curve_a_run(runs):
     np.testing.assert_array_equal(points[:, 1], bins['first & best'].positive_rate[filled])
 
 
-def test_names_that_matplotlib_would_read_are_plain_text():
+def test_names_with_matplotlib_markup_are_plain_text():
     bins = reliability_bins([[0.2, 0.8]], [[0, 1]])
     figure = plot_reliability({'_hidden': bins, '$\\broken$': bins, 'many words ' * 20: bins})
     as_image(figure)
@@ -72,7 +72,7 @@ def test_sheet_follows_the_ranking():
     assert '1 of 3 images match' in texts
 
 
-def test_missing_images_leave_a_cell_that_says_so(runs):
+def test_missing_images_leave_a_cell_with_their_name(runs):
     there = next(iter(runs.values())).image_paths[0]
     run = Predictions([[0.5], [0.4], [0.3]], [[1], [0], [1]], image_paths=('nowhere/a.jpg', '', there))
     with pytest.warns(UserWarning, match="2 of 3 images of the sheet cannot be opened, the first is 'nowhere/a.jpg'"):
@@ -81,7 +81,7 @@ def test_missing_images_leave_a_cell_that_says_so(runs):
     assert 'not found\nno file' in texts
 
 
-def test_a_sheet_without_a_single_image_is_refused():
+def test_a_sheet_without_a_single_image_is_rejected():
     run = Predictions([[0.5], [0.4]], [[1], [0]], image_paths=('nowhere/a.jpg', ''))
     with pytest.raises(ValueError, match='2 of 2 images of the sheet cannot be opened'):
         plot_retrieval_sheet({'run': run}, ['0'])
@@ -93,7 +93,7 @@ def test_pictures_leave_pyplot_alone(runs):
     assert ('matplotlib.pyplot' in sys.modules) == was_loaded
 
 
-def test_nothing_to_draw_is_refused(runs):
+def test_nothing_to_draw_is_rejected(runs):
     with pytest.raises(ValueError, match='curves must hold at least one run, got none'):
         plot_reliability({})
     with pytest.raises(ValueError, match='at least one run and one query, got 2 and 0'):
@@ -102,7 +102,7 @@ def test_nothing_to_draw_is_refused(runs):
         plot_retrieval_sheet(runs, ['cat'], top=0)
 
 
-def test_axes_of_reliability_say_what_is_predicted():
+def test_axes_of_reliability_name_the_predictions():
     bins = dict(run=reliability_bins([[0.5, 0.7]], [[0, 1]]))
     texts = [axes.get_ylabel() for axes in plot_reliability(bins, predicted='detections').axes]
     assert texts == ['share of right detections', 'detections per bin']

@@ -70,7 +70,7 @@ def test_every_text_is_escaped(report):
     assert '<dt>Config &lt;file&gt;</dt><dd>a &amp; b.py</dd>' in text
 
 
-def test_page_reads_well_aloud(report):
+def test_page_suits_screen_readers(report):
     page = Page(report.read_text(encoding='utf-8'))
     assert ('html', {'lang': 'en'}) in page.tags
     assert all(attributes.get('alt') for tag, attributes in page.tags if tag == 'img')
@@ -112,7 +112,7 @@ def test_tables_hold_the_measures(report, runs):
     assert f'Exhaustive: all {found.overall.num_evaluated} queries that have an answer.' in text
 
 
-def test_sampled_retrieval_says_so(tmp_path, monkeypatch):
+def test_sampled_retrieval_is_named_in_the_caption(tmp_path, monkeypatch):
     monkeypatch.setattr('mmml_losses.visualization.report.MOST_QUERIES', 300)
     rng = np.random.default_rng(0)
     labels = (rng.random((30, 20)) < 0.4).astype(np.int8)
@@ -190,7 +190,7 @@ def test_second_report_replaces_the_first(report, runs, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ['report.html']
 
 
-def test_runs_on_different_data_are_refused(tmp_path):
+def test_runs_on_different_data_are_rejected(tmp_path):
     one = Predictions(np.full((2, 2), 0.5), [[0, 1], [1, 0]])
     other = Predictions(np.full((2, 2), 0.5), [[0, 1], [1, 1]])
     with pytest.raises(ValueError, match="same data, but the labels of 'b' and 'a' differ"):

@@ -70,7 +70,7 @@ def test_histogram_has_a_panel_for_each_run():
     outlines = [patch for patch in figure.axes[0].patches if patch.get_label().startswith('missing')]
     np.testing.assert_allclose(outlines[0].get_data().values, 100 * probability_shares(run, 5)['missing'][1])
     kinds = {patch.get_linestyle() for patch in figure.axes[0].patches if '(' in patch.get_label()}
-    assert len(kinds) == 3  # told apart without colour
+    assert len(kinds) == 3  # they differ without colour
 
 
 def test_four_runs_leave_the_rest_of_the_grid_empty():
@@ -78,7 +78,7 @@ def test_four_runs_leave_the_rest_of_the_grid_empty():
     assert [axes.get_visible() for axes in figure.axes] == [True] * 4 + [False] * 2
 
 
-def test_scores_that_are_no_probabilities_are_refused():
+def test_scores_that_are_no_probabilities_are_rejected():
     with pytest.raises(ValueError, match=r'scores must lie in \[0, 1\], got 3'):
         plot_probability_histogram({'logits': Predictions([[3.0]], [[1]])})
     with pytest.raises(ValueError, match='num_bins must be at least 1, got 0'):
@@ -118,7 +118,7 @@ def test_class_precision_by_frequencies_of_the_training_set():
         plot_class_precision({'run': run}, class_frequencies=[1, 2])
 
 
-def test_class_precision_refuses_runs_of_other_data():
+def test_class_precision_rejects_runs_of_other_data():
     with pytest.raises(ValueError, match="same data, but the labels of 'b' and 'a' differ"):
         plot_class_precision({'a': hidden_run(0), 'b': hidden_run(1)})
 
@@ -182,7 +182,7 @@ def test_label_recovery_curves_hold_the_log(tmp_path):
     assert legend_texts(figure.legends[0]) == ['SPLC', 'later']
 
 
-def test_label_recovery_of_nothing_is_refused():
+def test_label_recovery_of_nothing_is_rejected():
     with pytest.raises(ValueError, match=r"quantities must be some of \['recall'\], got \('precision', 'recall'\)"):
         plot_label_recovery({'run': {'recall': {1: 2.0}, 'num_hidden': {1: 3.0}}})
     with pytest.raises(ValueError, match='runs must hold at least one run, got none'):
@@ -197,7 +197,7 @@ def test_pictures_are_saved_by_their_suffix(tmp_path, suffix, start):
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_other_suffixes_are_refused(tmp_path):
+def test_other_suffixes_are_rejected(tmp_path):
     figure = plot_reliability({'run': reliability_bins([[0.2, 0.8]], [[0, 1]])})
     with pytest.raises(ValueError, match=r"path must end with one of .png, .svg, got '.*picture.pdf'"):
         save_figure(tmp_path / 'picture.pdf', figure)
