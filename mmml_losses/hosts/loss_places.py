@@ -30,7 +30,7 @@ def find_loss(model: object) -> tuple[tuple[str, ...], list[dict]]:
         one, or one for each stage of a cascade. Both are empty if the model has no such head.
     """
     for path in (*LOSS_PATHS, *(('module', *path) for path in LOSS_PATHS)):
-        holders = [model]
+        holders: list = [model]
         for name in path[:-1]:
             found = [holder.get(name) for holder in holders if isinstance(holder, dict)]
             holders = [each for part in found for each in (part if isinstance(part, (list, tuple)) else [part])]

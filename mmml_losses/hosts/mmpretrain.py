@@ -135,7 +135,7 @@ def _patch(module: ModuleType) -> None:
             method = getattr(owner, patch.method)
             if not hasattr(method, 'patched_by_mmml_losses'):
                 method = patch.wrap(method)
-                method.patched_by_mmml_losses = True
+                method.patched_by_mmml_losses = True  # type: ignore[attr-defined]
                 setattr(owner, patch.method, method)
 
 
@@ -155,5 +155,5 @@ class _PatchingFinder(MetaPathFinder):
                 execute(module)
                 _patch(module)
 
-            spec.loader.exec_module = execute_and_patch
+            spec.loader.exec_module = execute_and_patch  # type: ignore[method-assign]
         return spec

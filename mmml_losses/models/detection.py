@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..hosts.mmdet import require_mmdet
 from ..losses import MultiLabelLoss
@@ -23,10 +23,12 @@ class LinkedScores:
     """
 
     scores_through_link = True
+    loss_cls: nn.Module
+    cls_out_channels: int
 
     def predict_by_feat(self, cls_scores: list[Tensor] | Tensor, *args, **kwargs) -> list:
         """Return detections; the arguments are those of the head, and the first one is the logits."""
-        return super().predict_by_feat(self.log_odds(cls_scores), *args, **kwargs)
+        return super().predict_by_feat(self.log_odds(cls_scores), *args, **kwargs)  # type: ignore[misc]
 
     def log_odds(self, cls_scores: list[Tensor] | Tensor) -> list[Tensor] | Tensor:
         """Return the log-odds of the probabilities of logits, in the same layout.
@@ -52,7 +54,7 @@ class LinkedQueries(LinkedScores):
     matches_through_link = True
 
     def _get_targets_single(self, cls_score: Tensor, *args, **kwargs) -> tuple:
-        return super()._get_targets_single(self.log_odds(cls_score), *args, **kwargs)
+        return super()._get_targets_single(self.log_odds(cls_score), *args, **kwargs)  # type: ignore[misc]
 
 
 @MODELS.register_module()

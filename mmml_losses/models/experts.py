@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import reduce
 
 import torch
 from mmpretrain.structures import DataSample
@@ -112,7 +113,7 @@ class ExpertsHead(MultiLabelHead):
                 (self.loss_module, *self.other_losses), self.expert_logits(feats), self.log_prior_scales, strict=True
             )
         ]
-        means = {name: sum(each[name] for each in losses) / len(losses) for name in losses[0]}
+        means = {name: reduce(torch.add, [each[name] for each in losses]) / len(losses) for name in losses[0]}
         return {**means, **{f'expert_{number}': each['loss'].detach() for number, each in enumerate(losses)}}
 
     def _adjustment(self, scale: float, logits: Tensor) -> Tensor | float:
@@ -125,5 +126,6 @@ class ExpertsHead(MultiLabelHead):
         """Return the link of the loss, without the scaling that was fitted after the training."""
         link = self.loss_module.link if isinstance(self.loss_module, MultiLabelLoss) else SigmoidLink()
         while isinstance(link, ScaledLink):
+            assert link.base is not None  # that of the loss
             link = link.base
         return link

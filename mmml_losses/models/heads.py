@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 import torch
 from mmpretrain.models.heads import MultiLabelClsHead
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
@@ -52,7 +55,8 @@ class MultiLabelHead(MultiLabelClsHead):
             init_cfg=init_cfg or dict(type='Normal', layer='Linear', std=0.01),
         )
         self.num_classes = num_classes
-        classifier = nn.Linear(in_channels, num_classes) if classifier is None else classifier
+        if in_channels is not None:
+            classifier = nn.Linear(in_channels, num_classes)
         self.fc = classifier if isinstance(classifier, nn.Module) else MMPRETRAIN_MODELS.build(classifier)
 
     def forward(self, feats: tuple[Tensor, ...]) -> Tensor:
@@ -90,11 +94,11 @@ def compute_loss(
     kwargs.update(epoch=runner_info('epoch'), sample_idx=stack_sample_indices(data_samples))
     if isinstance(loss_module, SumLoss):
         parts = loss_module.parts(cls_score, target, **kwargs)
-        return {'loss': sum(parts.values()), **{name: part.detach() for name, part in parts.items()}}
+        return {'loss': reduce(torch.add, parts.values()), **{name: part.detach() for name, part in parts.items()}}
     return {'loss': loss_module(cls_score, target, **kwargs)}
 
 
-def stack_targets(data_samples: list[DataSample], num_classes: int) -> Tensor:
+def stack_targets(data_samples: Sequence[DataSample], num_classes: int) -> Tensor:
     """Stack targets (N, C) from the scores of the samples, or from the label indices of samples without scores."""
     rows = [
         sample.gt_score.float() if 'gt_score' in sample else _row_of_labels(sample.gt_label, num_classes)

@@ -75,6 +75,8 @@ class GraphClassifier(nn.Module):
         neighbour_weight: As in :class:`GCNHead`.
     """
 
+    adjacency: Tensor
+
     def __init__(
         self, word_vectors: Tensor, hidden_channels: int, in_channels: int, threshold: float, neighbour_weight: float
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from mmpretrain.models.classifiers import ImageClassifier
@@ -54,7 +55,7 @@ class MultiLabelPreprocessor(ClsDataPreprocessor):
             data: ``inputs`` and, if there are labels, ``data_samples``, as the dataloader collates them.
             training: Whether to apply ``batch_augments``.
         """
-        samples = data.get('data_samples')
+        samples: Any = data.get('data_samples')
         labelled = samples is not None and isinstance(samples[0], DataSample)
         if labelled:
             self._complete_scores(samples)
@@ -122,7 +123,7 @@ class MultiViewClassifier(ImageClassifier):
         """
         if not are_views(inputs):
             return super().loss(inputs, data_samples)
-        self._check_views(inputs)
+        self._check_views(list(inputs))
         # In one pass: batch norm normalises all views by the same statistics, so that they differ by their images
         # alone. Its running statistics, which a test uses, are updated once a step and include every kind of view.
         features = self.extract_feat(torch.cat(list(inputs)))

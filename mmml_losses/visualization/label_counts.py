@@ -58,7 +58,7 @@ def _scale(axes: Axes, summary: LabelSummary) -> None:
         axes.set_ylim(0.4 * rarest, 1.5 * counts.max())
     else:
         axes.set_ylim(0, 1.05 * max(1, counts.max()))
-        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.yaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     axes.yaxis.set_major_formatter('{x:,.0f}')
     tidy(axes, ylabel='images')
     axes.grid(visible=False, axis='x')
@@ -108,7 +108,7 @@ def _draw_groups(axes: Axes, summary: LabelSummary) -> None:
         centres.append(_places_across(axes, left, right).mean())
         left = right
     # A letter of this size is about 5 points wide.
-    widths = [5 * len(text) / (0.9 * 72 * axes.figure.get_figwidth()) for text in texts]
+    widths = [5 * len(text) / (0.9 * 72 * axes.figure.get_figwidth()) for text in texts]  # type: ignore[union-attr]
     for text, place in zip(texts, _side_by_side(centres, widths), strict=True):
         write_above(axes, place, text, 'axes fraction')
 
@@ -155,7 +155,7 @@ def _draw_labels_per_image(axes: Axes, summary: LabelSummary) -> None:
         edges = np.arange(longest + 1) - 0.5
         axes.stairs(100 * shares, edges, fill=filled, color=color, linewidth=2, zorder=zorder)
     axes.set_xlim(-0.6, longest - 0.4)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     tidy(axes, 'labels of an image', 'images [%]')
     axes.grid(visible=False, axis='x')
 

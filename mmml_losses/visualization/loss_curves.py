@@ -59,15 +59,16 @@ def parse_loss(text: str) -> dict:
         call = ast.parse(text.strip(), mode='eval').body
     except SyntaxError:
         raise ValueError(f'a loss must be a name with arguments, {example}, got {text!r}') from None
-    arguments = []
+    arguments: list[ast.keyword] = []
     if isinstance(call, ast.Call):
-        if call.args or any(keyword.arg is None for keyword in call.keywords):
+        arguments = call.keywords
+        if call.args or any(keyword.arg is None for keyword in arguments):
             raise ValueError(f'a loss must have keyword arguments only, {example}, got {text!r}')
-        call, arguments = call.func, call.keywords
+        call = call.func
     name = ast.unparse(call)
     if not all(part.isidentifier() for part in name.split('.')):
         raise ValueError(f'a loss must be a name with arguments, {example}, got {text!r}')
-    config = dict(type=name)
+    config: dict = dict(type=name)
     for argument in arguments:
         try:
             config[argument.arg] = ast.literal_eval(argument.value)
