@@ -453,6 +453,13 @@ def test_nothing_of_the_batch_stays_on_the_module(name):
                 assert value.untyped_storage().data_ptr() not in batch, f'{attribute} is a tensor of the batch'
 
 
+def test_settings_are_shown(name):
+    shown = repr(build(name))
+    hidden = {'type', 'link', 'losses', 'class_frequencies', 'num_samples', 'permanent', 'margin_for_pseudo'}
+    for key in TABLE[name].keys() - hidden:
+        assert f'{key}=' in shown
+
+
 def test_grad_mode_is_left_alone(name):
     logits, targets = example()
     with torch.no_grad():

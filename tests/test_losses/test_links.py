@@ -81,6 +81,11 @@ def test_bad_arguments_of_phi_are_refused(arguments, message):
         PhiLink(**arguments)
 
 
+def test_links_show_their_constants():
+    assert 'negative_slope=3.0' in repr(SPALink())
+    assert 'gamma_negative=2.0, margin=0.0' in repr(PhiLink(gamma_negative=2.0, margin=0.0))
+
+
 @scaled_links
 @bases
 def test_links_begin_as_the_identity_and_are_invertible(make, make_base):

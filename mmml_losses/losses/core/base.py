@@ -175,6 +175,12 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
         loss = reduce_values(parts, reduction_override or self.reduction, avg_factor)
         return loss if self.loss_weight == 1 else self.loss_weight * loss
 
+    def extra_repr(self) -> str:
+        known = {**vars(self), **vars(self).get('settings', {})}
+        common = inspect.signature(MultiLabelLoss.__init__).parameters
+        names = [each.name for each in parameters_of(type(self)) if each.name not in common]
+        return ', '.join(f'{name}={known[name]!r}' for name in names if name in known)
+
     @property
     def wants_training_labels(self) -> bool:
         """Whether the loss needs the labels of the training set before it starts."""
@@ -256,9 +262,6 @@ class FunctionLoss(MultiLabelLoss):
         if not self.settings.get('negative', bce_negative).teaches_absence:
             return NEVER_ABSENT
         return None
-
-    def extra_repr(self) -> str:
-        return ', '.join(f'{name}={value!r}' for name, value in self.settings.items())
 
 
 def settings_signature(kind: type[MultiLabelLoss]) -> inspect.Signature:
