@@ -1,4 +1,7 @@
-"""Plain torch functions on (logits, targets): terms, losses, links and regularisers. Nothing here needs OpenMMLab."""
+"""Plain torch functions on (logits, targets): terms, losses, links and regularisers. Nothing here needs OpenMMLab.
+
+Every loss leaves unknown labels (-1) out: pointwise losses in ``pair.py``, set-wise losses in ``sets.py``.
+"""
 
 from .corrections import believed_positives, lasd_loss, splc_loss
 from .estimation import em_apl_loss, em_loss, epr_loss, role_loss

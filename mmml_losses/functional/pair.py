@@ -1,7 +1,7 @@
 r"""Joining the costs of positive and negative labels, in one pass over the logits.
 
-Every pointwise loss goes through :func:`pair_loss`. Where the derivatives of both terms are known, values and
-derivatives are computed together, and only the derivatives are kept for the backward pass.
+Every pointwise loss goes through :func:`pair_loss`, which leaves unknown labels (-1) out. Where the derivatives of both
+terms are known, values and derivatives are computed together, and only the derivatives are kept for the backward pass.
 """
 
 from __future__ import annotations
