@@ -19,9 +19,9 @@ from mmml_losses.evaluation import (
     relevant_images,
     retrieval_scores,
 )
-from mmml_losses.evaluation.functional.retrieval import measure, rankings
+from mmml_losses.evaluation.functional.retrieval import measure, queries
 from mmml_losses.evaluation.functional.retrieval.measure import positive_sets
-from mmml_losses.evaluation.functional.retrieval.rankings import condition_table
+from mmml_losses.evaluation.functional.retrieval.queries import condition_table
 from mmml_losses.evaluation.functional.retrieval.sampling import StratumSampler
 
 NUM_IMAGES, NUM_CLASSES = 60, 6
@@ -305,7 +305,7 @@ def test_ctrl_c_does_not_wait_for_the_rest(monkeypatch):
         assert started.wait(60)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rankings, 'evaluate_subtree', slow)
+    monkeypatch.setattr(queries, 'evaluate_subtree', slow)
     monkeypatch.setattr(measure.Workers, 'report', interrupted)
     with pytest.raises(KeyboardInterrupt):
         query_retrieval(scores, labels, 3, num_workers=2, use_numba=False)
@@ -330,8 +330,8 @@ def test_checkpoint_file_is_taken_with_a_warning(tmp_path):
 def test_number_of_queries_is_told_before_the_work_starts(monkeypatch):
     lines = []
     scores, labels = make_case('random', num_classes=3)
-    method = rankings.evaluate_subtree
-    monkeypatch.setattr(rankings, 'evaluate_subtree', lambda *args: lines.append('work') or method(*args))
+    method = queries.evaluate_subtree
+    monkeypatch.setattr(queries, 'evaluate_subtree', lambda *args: lines.append('work') or method(*args))
     query_retrieval(scores, labels, 2, log=lines.append, num_workers=1, use_numba=False)
     assert list(dict.fromkeys(lines)) == [
         '12 queries over 60 images, by (positives, negatives) (1, 0): 3, (1, 1): 6, (2, 0): 3',

@@ -262,7 +262,7 @@ def _count_between(keys, num_keys, positives, table, shift, counts, of_parts, is
 
 @compiled
 def evaluate_subtree(conditions, depth, table):
-    """Compute what :func:`.retrieval.rankings.evaluate_subtree` computes."""
+    """Compute what :func:`.retrieval.queries.evaluate_subtree` computes."""
     num_classes, num_images = len(table.starts) - 1, table.log_scores.shape[1]
     counts, totals = np.zeros(depth + 1, np.int64), np.zeros(depth + 1)
     scores, images = np.empty((depth + 1, num_images)), np.empty((depth + 1, num_images), np.int32)
@@ -303,7 +303,7 @@ def evaluate_subtree(conditions, depth, table):
 
 @compiled
 def evaluate_queries(queries, table):
-    """Compute what :func:`.retrieval.rankings.evaluate_queries` computes."""
+    """Compute what :func:`.retrieval.queries.evaluate_queries` computes."""
     num_images = table.log_scores.shape[1]
     scores, images = np.empty(num_images), np.empty(num_images, np.int32)
     memory, precisions = _query_memory(num_images), np.full(len(queries), np.nan)
@@ -317,7 +317,7 @@ def evaluate_queries(queries, table):
 
 @compiled
 def first_relevant(queries, table):
-    """Compute what :func:`.retrieval.rankings.first_relevant` computes."""
+    """Compute what :func:`.retrieval.queries.first_relevant` computes."""
     first = np.full(len(queries), -1)
     for row in range(len(queries)):
         for image in _shortest_list(queries[row], table):

@@ -17,8 +17,8 @@ import numpy as np
 
 from ....utils.arrays import ArrayLike, check_whole_number
 from ..positive_ranks import has_numba, import_compiled
-from . import rankings
-from .rankings import ConditionTable, Scale, condition_table
+from . import queries
+from .queries import ConditionTable, Scale, condition_table
 from .sampling import MIN_SAMPLES, Counts, Stratum, sample_strata
 
 Item = TypeVar('Item')
@@ -136,16 +136,16 @@ def query_retrieval(
     else:
         log(f'they are more than the budget, so a stratified sample of about {sample_size:,} is evaluated')
 
-        def evaluate(queries: dict[Counts, np.ndarray]) -> dict[Counts, np.ndarray]:
+        def evaluate(rows_of: dict[Counts, np.ndarray]) -> dict[Counts, np.ndarray]:
             parts = [
                 (counts, rows[start : start + QUERIES_AT_A_TIME])
-                for counts, rows in queries.items()
+                for counts, rows in rows_of.items()
                 for start in range(0, len(rows), QUERIES_AT_A_TIME)
             ]
             found = workers.run(
                 lambda part: module.evaluate_queries(part[1], table), parts, [len(rows) for _, rows in parts]
             )
-            precisions: dict[Counts, list[np.ndarray]] = {counts: [np.empty(0)] for counts in queries}
+            precisions: dict[Counts, list[np.ndarray]] = {counts: [np.empty(0)] for counts in rows_of}
             for (counts, _), values in zip(parts, found, strict=True):
                 precisions[counts].append(values)
             return {counts: np.concatenate(values) for counts, values in precisions.items()}
@@ -318,7 +318,7 @@ def _load(use_numba: bool | None) -> ModuleType:
     kernels = None
     if use_numba is None or use_numba:
         kernels = import_compiled(__package__.rpartition('.')[0] + '.kernels', 'retrieval', required=bool(use_numba))
-    return kernels or rankings
+    return kernels or queries
 
 
 def _num_processors() -> int:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .rankings import ConditionTable
+from .queries import ConditionTable
 
 Counts = tuple[int, int]  # (|P|, |N|)
 
