@@ -1,14 +1,11 @@
 """Metrics registered with MMEngine, each a thin layer over a function of :mod:`mmml_losses.evaluation`."""
 
-from .average_precision import MultiLabelAP
-from .base import PredictionMetric
-from .calibration import CalibrationError
-from .detection_calibration import DetectionCalibrationError
+from .ap_and_f1 import MultiLabelAP, MultiLabelF1
+from .base import PredictionMetric, SavePredictions
+from .calibration import CalibrationError, DetectionCalibrationError
 from .evaluator import MultiLabelEvaluator
-from .f1 import MultiLabelF1
 from .query_retrieval import QueryRetrieval
 from .recovery import MissingLabelRecovery
-from .save_predictions import SavePredictions
 
 __all__ = [
     'CalibrationError',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +15,8 @@ import torch
 from mmengine.evaluator import BaseMetric
 from mmengine.logging import print_log
 
-from ..functional.predictions import Predictions
+from ...registry import METRICS
+from ..functional.predictions import Predictions, checked_npz_path, save_predictions
 from .gathering import PredictionCollector, broadcast_json
 
 
@@ -91,6 +93,33 @@ class PredictionMetric(BaseMetric):
     def log(self, message: str, level: int = logging.INFO) -> None:
         """Tell the user something through MMEngine's logger."""
         print_log(f'{type(self).__name__}: {message}', logger='current', level=level)
+
+
+@METRICS.register_module()
+class SavePredictions(PredictionMetric):
+    """Save scores, labels, class names, image paths and sample indices of the whole dataset to one ``.npz`` file.
+
+    :func:`mmml_losses.evaluation.load_predictions` reads it back. A sample without ``img_path`` is saved with an
+    empty path, one without ``sample_idx`` with -1. Where samples have a ``true_label`` (of a dataset wrapper that
+    changes labels, packed by ``PackInputs(algorithm_keys=['true_label'])``) the true labels are saved as well, with
+    -1 for a sample that has none.
+
+    Args:
+        out_file: Where to write; must end with ``.npz``.
+        prefix: Unused, since nothing is reported; taken so that all metrics take it.
+    """
+
+    columns = ('scores', 'labels', 'image_paths', 'sample_idx', 'true_labels')
+    measures_scores = False
+
+    def __init__(self, out_file: str | os.PathLike, prefix: str | None = None):
+        super().__init__(prefix=prefix)
+        self.out_file = checked_npz_path(out_file, 'out_file')
+
+    def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
+        save_predictions(self.out_file, predictions)
+        self.log(f'wrote the predictions of {predictions.num_samples} samples to {self.out_file}')
+        return {}
 
 
 def class_names_of(dataset_meta: dict | None) -> tuple[str, ...]:

@@ -12,8 +12,7 @@ from mmengine.logging import print_log
 from mmengine.structures import BaseDataElement
 from torch import Tensor
 
-from mmml_losses.registry import EVALUATOR, MODELS
-
+from ...registry import EVALUATOR, MODELS
 from ..functional.predictions import Predictions, recalibrate
 from .base import PredictionMetric, class_names_of, refuse_raw_scores, warn_of_missing_samples
 from .gathering import PredictionCollector, broadcast_json

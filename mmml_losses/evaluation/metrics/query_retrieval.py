@@ -7,8 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from mmml_losses.registry import METRICS
-
+from ...registry import METRICS
 from ..functional.predictions import Predictions
 from ..functional.retrieval import RetrievalMean, RetrievalResult, query_retrieval
 from ..functional.retrieval.measure import check_settings

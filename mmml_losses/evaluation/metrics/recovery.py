@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mmml_losses.registry import METRICS
-
+from ...registry import METRICS
 from ..functional.predictions import Predictions
 from ..functional.recovery import LabelRecovery, label_recovery
 from .base import PredictionMetric, refuse_raw_scores
