@@ -301,14 +301,15 @@ def test_ctrl_c_does_not_wait_for_the_rest(monkeypatch):
         time.sleep(0.05)
         return np.zeros(3, np.int64), np.zeros(3)
 
-    def interrupted(*args):
-        assert started.wait(60)
-        raise KeyboardInterrupt
+    def interrupted(line):
+        if 'done' in line:
+            assert started.wait(60)
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(queries, 'evaluate_subtree', slow)
-    monkeypatch.setattr(measure.Workers, 'report', interrupted)
+    monkeypatch.setattr(measure, 'SECONDS_BETWEEN_LINES', 0.0)
     with pytest.raises(KeyboardInterrupt):
-        query_retrieval(scores, labels, 3, num_workers=2, use_numba=False)
+        query_retrieval(scores, labels, 3, num_workers=2, use_numba=False, log=interrupted)
     assert len(calls) < 10 < sum(1 for _ in positive_sets(condition_table(scores, labels), 3))
 
 

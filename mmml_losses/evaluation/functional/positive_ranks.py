@@ -106,7 +106,7 @@ def pooled_positive_ranks(scores: np.ndarray, labels: np.ndarray) -> PositiveRan
 @cache
 def load_compiled() -> ModuleType | None:
     """The compiled kernel, if Numba is installed; a broken one is warned of once."""
-    return import_compiled(f'{__package__}.kernels', 'ranking')
+    return import_compiled('ranking')
 
 
 def _is_large(scores: np.ndarray) -> bool:
@@ -193,21 +193,20 @@ def has_numba() -> bool:
     return find_spec('numba') is not None
 
 
-def import_compiled(name: str, what: str, *, required: bool = False) -> ModuleType | None:
-    """Import a module of compiled kernels.
+def import_compiled(what: str, *, required: bool = False) -> ModuleType | None:
+    """Import the compiled kernels.
 
     Args:
-        name: Full name of the module.
-        what: What is slower without it, for the warning.
-        required: Whether to raise the error of a broken Numba in place of the warning.
+        what: What is slower without them, for the warning.
+        required: Whether to raise the error of a broken Numba instead of warning.
 
     Returns:
-        The module; None if Numba is not installed, and, with a warning, if it is and cannot be imported.
+        The module; None if Numba is not installed, and None with a warning if Numba cannot be imported.
     """
     if not has_numba():
         return None
     try:
-        return import_module(name)
+        return import_module(f'{__package__}.kernels')
     except (ImportError, OSError) as error:  # a numpy newer than Numba knows; a library of LLVM that does not load
         if required:
             raise

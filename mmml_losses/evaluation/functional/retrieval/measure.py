@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.util import find_spec
+from functools import partial
 from math import comb, nan, sqrt
 from types import ModuleType
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
+from torch.hub import tqdm
 
 from ....utils.arrays import ArrayLike, check_whole_number
 from ..positive_ranks import has_numba, import_compiled
@@ -21,7 +22,6 @@ from . import queries
 from .queries import ConditionTable, Scale, condition_table
 from .sampling import MIN_SAMPLES, Counts, Stratum, sample_strata
 
-Item = TypeVar('Item')
 Log = Callable[[str], None]
 
 # Half of the width, in standard errors, of an interval that holds 95 % of a normal distribution.
@@ -92,16 +92,15 @@ def query_retrieval(
 
     Images are ranked by :math:`\prod_{i \in P} \eta_i \prod_{j \in N} (1 - \eta_j)` (Cheng and Vasconcelos, sections 4
     and 5.3), summed in log space in float64, positives first, classes rising. An image is relevant when all of P are
-    labelled 1 and all of N are labelled 0. An image with an unknown label (-1) among the conditions of a query is
-    neither right nor wrong and takes no place in its ranking. The average precision of a query is that of
-    :func:`mmml_losses.evaluation.average_precision`, tied images counted together. A query without a relevant image
-    has none, is left out of the means and counted.
+    labelled 1 and all of N are labelled 0. An image with an unknown label (-1) among the conditions of a query is left
+    out of its ranking. The average precision of a query is that of :func:`mmml_losses.evaluation.average_precision`;
+    tied images are counted together. Queries without a relevant image are counted and left out of the means.
 
     All queries with :math:`|P| \ge` ``min_positives`` and :math:`|P| + |N| \le` ``max_conditions`` are evaluated if
-    there are at most ``budget``. If there are more, a sample is, stratified by (:math:`|P|`, :math:`|N|`). Each stratum
-    is sampled uniformly over its queries with a relevant image (:class:`.sampling.StratumSampler`), more where there
-    are many (:func:`.sampling.share_out`), and the means have 95 % intervals (:func:`combine`). A stratum whose share
-    of the sample would be all of it is evaluated whole.
+    there are at most ``budget``. Otherwise a sample is evaluated, stratified by (:math:`|P|`, :math:`|N|`). Each
+    stratum is sampled uniformly over its queries with a relevant image (:class:`.sampling.StratumSampler`), larger
+    strata more (:func:`.sampling.share_out`), and the means have 95 % intervals (:func:`combine`). A stratum whose
+    share of the sample would be all of it is evaluated whole.
 
     Args:
         probabilities: (N, C) predicted probabilities :math:`\eta` in [0, 1].
@@ -111,13 +110,12 @@ def query_retrieval(
         budget: The largest number of queries that are all evaluated.
         sample_size: Number of queries to evaluate of more than that.
         seed: Seed of the sample; the same seed draws the same queries.
-        scale: ``'logit'`` if ``probabilities`` holds log-odds; they keep what rounding takes from probabilities near
-            0 and 1.
+        scale: ``'logit'`` if ``probabilities`` holds log-odds, which are not rounded to 0 and 1 as probabilities are.
         checkpoint_file: Ignored with a warning: an evaluation takes about a minute and no longer writes a checkpoint.
         num_workers: Number of threads; by default as many as the process may use processors. It does not change the
             result.
         use_numba: Whether to use compiled kernels; where Numba is installed by default. It does not change the result.
-        progress: Whether to draw a progress bar, where tqdm is installed.
+        progress: Whether to draw a progress bar.
         log: Is called with lines of text: first the number of queries, later the progress.
     """
     check_settings(max_conditions, min_positives, budget, sample_size, seed, num_workers)
@@ -130,25 +128,23 @@ def query_retrieval(
     by_counts = ', '.join(f'{counts}: {size:,}' for counts, size in space.items())
     log = log or (lambda line: None)
     log(f'{sum(space.values()):,} queries over {table.num_images:,} images, by (positives, negatives) {by_counts}')
-    workers = Workers(num_workers or _num_processors(), progress, log)
+    run = partial(run_threads, num_workers=num_workers or _num_processors(), progress=progress, log=log)
     if is_exhaustive:
-        strata = _all_strata(table, space, max_conditions, min_positives, module, workers, log)
+        strata = _all_strata(table, space, max_conditions, min_positives, module, run, log)
     else:
         log(f'they are more than the budget, so a stratified sample of about {sample_size:,} is evaluated')
 
-        def evaluate(rows_of: dict[Counts, np.ndarray]) -> dict[Counts, np.ndarray]:
+        def evaluate(queries_of: dict[Counts, np.ndarray]) -> dict[Counts, np.ndarray]:
+            precisions = {counts: np.empty(len(rows)) for counts, rows in queries_of.items()}
             parts = [
-                (counts, rows[start : start + QUERIES_AT_A_TIME])
-                for counts, rows in rows_of.items()
+                (rows[start : start + QUERIES_AT_A_TIME], precisions[counts][start : start + QUERIES_AT_A_TIME])
+                for counts, rows in queries_of.items()
                 for start in range(0, len(rows), QUERIES_AT_A_TIME)
             ]
-            found = workers.run(
-                lambda part: module.evaluate_queries(part[1], table), parts, [len(rows) for _, rows in parts]
-            )
-            precisions: dict[Counts, list[np.ndarray]] = {counts: [np.empty(0)] for counts in rows_of}
-            for (counts, _), values in zip(parts, found, strict=True):
-                precisions[counts].append(values)
-            return {counts: np.concatenate(values) for counts, values in precisions.items()}
+            found = run(lambda part: module.evaluate_queries(part[0], table), parts, [len(rows) for rows, _ in parts])
+            for (_, target), values in zip(parts, found, strict=True):
+                target[:] = values
+            return precisions
 
         strata = sample_strata(table, space, sample_size, seed, module, evaluate)
     result = RetrievalResult(
@@ -170,7 +166,7 @@ def query_retrieval(
 def count_queries(num_classes: int, max_conditions: int = 5, min_positives: int = 1) -> dict[Counts, int]:
     r"""Count the queries by (:math:`|P|`, :math:`|N|`), with and without a relevant image.
 
-    There are :math:`\binom{C}{|P| + |N|} \binom{|P| + |N|}{|P|}` ways to name classes and to require some of them.
+    Their number is :math:`\binom{C}{|P| + |N|} \binom{|P| + |N|}{|P|}`.
 
     Args:
         num_classes: Number of classes C.
@@ -197,7 +193,6 @@ def check_settings(
     max_conditions: int, min_positives: int, budget: int, sample_size: int, seed: int, num_workers: int | None
 ) -> None:
     """Raise if a setting fits no data."""
-    check_whole_number('max_conditions', max_conditions, 1)
     num_strata = len(count_queries(max_conditions, max_conditions, min_positives))
     check_whole_number('budget', budget, 0)
     check_whole_number('sample_size', sample_size, 2 * MIN_SAMPLES * num_strata)
@@ -223,14 +218,13 @@ def positive_sets(table: ConditionTable, max_size: int) -> Iterator[tuple[int, .
 def combine(strata: Collection[Stratum]) -> RetrievalMean:
     r"""Compute the mean over the queries of several strata.
 
-    With :math:`M_h` the (estimated) number of queries with a relevant image in stratum h, :math:`m_h` their mean
-    average precision and :math:`M = \sum_h M_h`, the mean is the ratio :math:`R = \sum_h M_h m_h / M`, and to first
-    order
+    Let :math:`M_h` be the (estimated) number of queries with a relevant image in stratum h, :math:`m_h` their mean
+    average precision and :math:`M = \sum_h M_h`. The mean is the ratio :math:`R = \sum_h M_h m_h / M`. To first order,
 
     .. math::
         \mathrm{Var}(R) = \frac{1}{M^2} \sum_h \left[ M_h^2\,\mathrm{Var}(m_h) + (m_h - R)^2\,\mathrm{Var}(M_h) \right],
 
-    the numbers of queries and the means being estimated independently.
+    because the numbers of queries and the means are estimated independently.
     """
     size = sum(stratum.size for stratum in strata)
     filled = [stratum for stratum in strata if stratum.num_queries]
@@ -247,41 +241,38 @@ def combine(strata: Collection[Stratum]) -> RetrievalMean:
     return RetrievalMean(float(value), float(half_width), num_queries, num_evaluated, size - num_queries)
 
 
-class Workers:
-    """Threads that report their progress, by a bar if requested and tqdm is installed, else by a line now and then."""
+def run_threads(
+    work: Callable[[Any], np.ndarray],
+    items: Sequence,
+    sizes: Sequence[int],
+    num_workers: int,
+    progress: bool,
+    log: Log,
+) -> Iterator[np.ndarray]:
+    """Yield what ``work`` returns for each item, in their order, and report how many queries are done.
 
-    def __init__(self, number: int, bar: bool, log: Log):
-        self.number, self.bar, self.log = number, bar and find_spec('tqdm') is not None, log
-
-    def run(
-        self, work: Callable[[Item], np.ndarray], items: Sequence[Item], sizes: Sequence[int]
-    ) -> Iterator[np.ndarray]:
-        """Yield what ``work`` returns for each item, in their order; ``sizes`` are their numbers of queries."""
-        pool = ThreadPoolExecutor(self.number)
-        try:
-            results = pool.map(work, items)
-            yield from self.report(zip(results, sizes, strict=True), sum(sizes))
-        finally:
-            pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for the rest
-
-    def report(self, results: Iterable[tuple[np.ndarray, int]], total: int) -> Iterator[np.ndarray]:
-        """Yield the results, and report how many of ``total`` queries are done."""
-        done, start = 0, time.monotonic()
-        last_line = start
-        if self.bar:
-            from tqdm import tqdm
-
-            bar = tqdm(total=total, unit=' queries', unit_scale=True)
-        for result, size in results:
-            yield result
-            done += size
-            if self.bar:
+    Args:
+        work: Runs in several threads at the same time.
+        items: Its arguments.
+        sizes: Number of queries of each item.
+        num_workers: Number of threads.
+        progress: Whether to draw a progress bar. If not, a line is logged now and then.
+        log: Is called with these lines.
+    """
+    done, total = 0, sum(sizes)
+    start = last_line = time.monotonic()
+    pool = ThreadPoolExecutor(num_workers)
+    try:
+        with tqdm(total=total, unit=' queries', unit_scale=True, disable=not progress) as bar:
+            for result, size in zip(pool.map(work, items), sizes, strict=True):
+                yield result
                 bar.update(size)
-            elif time.monotonic() - last_line >= SECONDS_BETWEEN_LINES:
-                last_line = time.monotonic()
-                self.log(f'{done:,} of {total:,} queries done in {last_line - start:.0f} s')
-        if self.bar:
-            bar.close()
+                done += size
+                if not progress and time.monotonic() - last_line >= SECONDS_BETWEEN_LINES:
+                    last_line = time.monotonic()
+                    log(f'{done:,} of {total:,} queries done in {last_line - start:.0f} s')
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for the rest
 
 
 def _all_strata(
@@ -290,7 +281,7 @@ def _all_strata(
     max_conditions: int,
     min_positives: int,
     module: ModuleType,
-    workers: Workers,
+    run: Callable[..., Iterator[np.ndarray]],
     log: Log,
 ) -> dict[Counts, Stratum]:
     """Evaluate every query whose required classes occur together; no other has a relevant image."""
@@ -306,7 +297,7 @@ def _all_strata(
         return np.stack(module.evaluate_subtree(np.array(classes), max_conditions - len(classes), table), axis=1)
 
     # Added in the order of the sets: the same last bit on any number of threads.
-    for classes, found in zip(required, workers.run(evaluate, required, sizes), strict=True):
+    for classes, found in zip(required, run(evaluate, required, sizes), strict=True):
         sums[len(classes), : len(found)] += found
     return {counts: Stratum.of_all(size, int(sums[counts][0]), sums[counts][1]) for counts, size in space.items()}
 
@@ -315,9 +306,7 @@ def _load(use_numba: bool | None) -> ModuleType:
     """Return the module that evaluates queries: the compiled kernels, or plain numpy."""
     if use_numba and not has_numba():
         raise ValueError('use_numba must be False or None where numba is not installed, got True')
-    kernels = None
-    if use_numba is None or use_numba:
-        kernels = import_compiled(__package__.rpartition('.')[0] + '.kernels', 'retrieval', required=bool(use_numba))
+    kernels = None if use_numba is False else import_compiled('retrieval', required=bool(use_numba))
     return kernels or queries
 
 
