@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import comb, nan, sqrt
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from torch.hub import tqdm
@@ -20,14 +20,12 @@ from ....utils.arrays import ArrayLike, check_whole_number
 from ..positive_ranks import has_numba, import_compiled
 from . import queries
 from .queries import ConditionTable, Scale, condition_table
-from .sampling import MIN_SAMPLES, Counts, Stratum, sample_strata
+from .sampling import MIN_SAMPLES, Counts, Run, Stratum, sample_strata
 
 Log = Callable[[str], None]
 
 # Half of the width, in standard errors, of an interval that holds 95 % of a normal distribution.
 NORMAL_95 = 1.959963984540054
-# Queries of a sample that a thread evaluates at a time.
-QUERIES_AT_A_TIME = 500
 SECONDS_BETWEEN_LINES = 15.0
 
 
@@ -112,9 +110,8 @@ def query_retrieval(
         seed: Seed of the sample; the same seed draws the same queries.
         scale: ``'logit'`` if ``probabilities`` holds log-odds, which are not rounded to 0 and 1 as probabilities are.
         checkpoint_file: Ignored with a warning: an evaluation takes about a minute and no longer writes a checkpoint.
-        num_workers: Number of threads; by default as many as the process may use processors. It does not change the
-            result.
-        use_numba: Whether to use compiled kernels; where Numba is installed by default. It does not change the result.
+        num_workers: Number of threads, with the same result; by default one for each processor of the process.
+        use_numba: Whether to use compiled kernels, with the same result; by default where Numba is installed.
         progress: Whether to draw a progress bar.
         log: Is called with lines of text: first the number of queries, later the progress.
     """
@@ -125,28 +122,17 @@ def query_retrieval(
     module = _load(use_numba)
     space = count_queries(table.num_classes, max_conditions, min_positives)
     is_exhaustive = sum(space.values()) <= budget
-    by_counts = ', '.join(f'{counts}: {size:,}' for counts, size in space.items())
     log = log or (lambda line: None)
+    if num_workers is None:
+        num_workers = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
+    by_counts = ', '.join(f'{counts}: {size:,}' for counts, size in space.items())
     log(f'{sum(space.values()):,} queries over {table.num_images:,} images, by (positives, negatives) {by_counts}')
-    run = partial(run_threads, num_workers=num_workers or _num_processors(), progress=progress, log=log)
+    run = partial(run_threads, num_workers=num_workers, progress=progress, log=log)
     if is_exhaustive:
-        strata = _all_strata(table, space, max_conditions, min_positives, module, run, log)
+        strata = _all_strata(table, space, max_conditions, module, run, log)
     else:
         log(f'they are more than the budget, so a stratified sample of about {sample_size:,} is evaluated')
-
-        def evaluate(queries_of: dict[Counts, np.ndarray]) -> dict[Counts, np.ndarray]:
-            precisions = {counts: np.empty(len(rows)) for counts, rows in queries_of.items()}
-            parts = [
-                (rows[start : start + QUERIES_AT_A_TIME], precisions[counts][start : start + QUERIES_AT_A_TIME])
-                for counts, rows in queries_of.items()
-                for start in range(0, len(rows), QUERIES_AT_A_TIME)
-            ]
-            found = run(lambda part: module.evaluate_queries(part[0], table), parts, [len(rows) for rows, _ in parts])
-            for (_, target), values in zip(parts, found, strict=True):
-                target[:] = values
-            return precisions
-
-        strata = sample_strata(table, space, sample_size, seed, module, evaluate)
+        strata = sample_strata(table, space, sample_size, seed, module, run)
     result = RetrievalResult(
         overall=combine(strata.values()),
         by_conditions={
@@ -238,26 +224,15 @@ def combine(strata: Collection[Stratum]) -> RetrievalMean:
     )
     num_queries, num_evaluated = round(total), sum(stratum.num_evaluated for stratum in filled)
     half_width = NORMAL_95 * sqrt(variance) / total
-    return RetrievalMean(float(value), float(half_width), num_queries, num_evaluated, size - num_queries)
+    return RetrievalMean(float(value), half_width, num_queries, num_evaluated, size - num_queries)
 
 
 def run_threads(
-    work: Callable[[Any], np.ndarray],
-    items: Sequence,
-    sizes: Sequence[int],
-    num_workers: int,
-    progress: bool,
-    log: Log,
+    work: Callable, items: Sequence, sizes: Sequence[int], num_workers: int, progress: bool, log: Log
 ) -> Iterator[np.ndarray]:
-    """Yield what ``work`` returns for each item, in their order, and report how many queries are done.
+    """Yield what ``work`` returns for each item, in their order; ``sizes`` are the numbers of queries of the items.
 
-    Args:
-        work: Runs in several threads at the same time.
-        items: Its arguments.
-        sizes: Number of queries of each item.
-        num_workers: Number of threads.
-        progress: Whether to draw a progress bar. If not, a line is logged now and then.
-        log: Is called with these lines.
+    A progress bar shows how many queries are done. Without it, a line is logged now and then.
     """
     done, total = 0, sum(sizes)
     start = last_line = time.monotonic()
@@ -276,16 +251,10 @@ def run_threads(
 
 
 def _all_strata(
-    table: ConditionTable,
-    space: dict[Counts, int],
-    max_conditions: int,
-    min_positives: int,
-    module: ModuleType,
-    run: Callable[..., Iterator[np.ndarray]],
-    log: Log,
+    table: ConditionTable, space: dict[Counts, int], max_conditions: int, module: ModuleType, run: Run, log: Log
 ) -> dict[Counts, Stratum]:
     """Evaluate every query whose required classes occur together; no other has a relevant image."""
-    required = [each for each in positive_sets(table, max_conditions) if len(each) >= min_positives]
+    required = [each for each in positive_sets(table, max_conditions) if (len(each), 0) in space]
     sizes = [
         sum(comb(table.num_classes - len(each), excluded) for excluded in range(max_conditions - len(each) + 1))
         for each in required
@@ -308,7 +277,3 @@ def _load(use_numba: bool | None) -> ModuleType:
         raise ValueError('use_numba must be False or None where numba is not installed, got True')
     kernels = None if use_numba is False else import_compiled('retrieval', required=bool(use_numba))
     return kernels or queries
-
-
-def _num_processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1

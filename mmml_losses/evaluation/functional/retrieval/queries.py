@@ -1,25 +1,18 @@
-"""Find the images that show some classes and not others, by the probability that a model gives to such a query."""
+"""Find the images that show some classes and not others, and compute the average precision of such queries."""
 
 from __future__ import annotations
 
 import difflib
 import operator
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 
-from ....utils.arrays import (
-    ArrayLike,
-    as_array,
-    as_labels,
-    as_labels_of,
-    as_probabilities,
-    as_scores,
-    check_whole_number,
-)
+from ....utils import arrays
+from ....utils.arrays import ArrayLike, as_array, as_labels, as_labels_of, check_whole_number
 from ..predictions import Predictions
 
 Scale = Literal['probability', 'logit']
@@ -31,16 +24,16 @@ FEW = 8
 class Query(NamedTuple):
     """Classes that an image must show and classes that it must not show, as indices.
 
-    Unpacks into the arguments of the functions below: ``rank_images(probabilities, *query)``.
+    A query unpacks into the arguments of the functions below: ``rank_images(probabilities, *query)``.
     """
 
     positives: tuple[int, ...]
     negatives: tuple[int, ...] = ()
 
     def describe(self, class_names: Sequence[str]) -> str:
-        """Write the query in words, such as ``3 and 7, not 5``; :func:`parse_query` reads it back.
+        """Write the query in words, such as ``3 and 7, not 5``.
 
-        (Unless names repeat, or one of them is made of others: ``black and white`` beside ``black`` and ``white``.)
+        :func:`parse_query` reads it back, unless names repeat or one is made of others, such as ``black and white``.
         """
         wanted = ' and '.join(class_names[index] for index in self.positives)
         unwanted = ', '.join(f'not {class_names[index]}' for index in self.negatives)
@@ -50,23 +43,40 @@ class Query(NamedTuple):
 def parse_query(text: str, class_names: Sequence[str]) -> Query:
     """Read a query such as ``'3, 7, -5'`` or ``'3 and 7, not 5'``.
 
-    Conditions are separated by commas or ``and``; each one that is ruled out carries its own ``-`` or ``not``. Names
-    may hold all of these themselves (``black and white``, ``salt, pepper``, ``-1``): the longest piece of text that is
-    a name is taken for one. Upper and lower case matter only where they tell two classes apart.
+    Conditions are separated by commas or ``and``. Each excluded class has its own ``-`` or ``not``. Names may contain
+    all of these (``black and white``, ``salt, pepper``, ``-1``): the longest piece of text that is a name is read as
+    one. Upper and lower case matter only where they distinguish two classes.
 
     Args:
         text: The query.
         class_names: Names of the classes in the order of the model's outputs.
     """
-    positives, negatives = [], []
-    for index, is_asked in _conditions(text, class_names):
-        (positives if is_asked else negatives).append(index)
-    query = Query(tuple(dict.fromkeys(positives)), tuple(dict.fromkeys(negatives)))
+    separators = list(re.finditer(r',|(?<!\S)and(?=\s)', text, flags=re.IGNORECASE))
+    starts = [0, *(separator.end() for separator in separators)]
+    ends = [*(separator.start() for separator in separators), len(text)]
+    positives, negatives, first = [], [], 0
+    while first < len(starts):
+        # From the longest piece of text to the shortest: a name may contain separators.
+        for last in reversed(range(first, len(ends))):
+            piece = text[starts[first] : ends[last]].strip()
+            negated = re.fullmatch(r'(?:-|not\s)\s*(.+)', piece, flags=re.IGNORECASE | re.DOTALL)
+            # First the whole piece, then what follows a 'not': a class may itself be called '-1' or 'not safe'.
+            index, found = _index_of(piece, class_names, text), positives
+            if index is None and negated:
+                index, found = _index_of(negated[1], class_names, text), negatives
+            if index is not None:
+                found.append(index)
+                break
+        else:
+            if piece:
+                name = negated[1] if negated else piece
+                raise ValueError(f"query '{text}' names the unknown class '{name}': {_hint(name, class_names)}")
+        first = last + 1
     if not positives and not negatives:
         raise ValueError(f"query must name at least one class, got '{text}'")
     for index in set(positives) & set(negatives):
         raise ValueError(f"query '{text}' both asks for the class '{class_names[index]}' and rules it out")
-    return query
+    return Query(tuple(dict.fromkeys(positives)), tuple(dict.fromkeys(negatives)))
 
 
 class RetrievedImages(NamedTuple):
@@ -74,9 +84,9 @@ class RetrievedImages(NamedTuple):
 
     Attributes:
         query: The query as class indices.
-        indices: Which images, as rows of the predictions.
-        scores: Log-probability that each one answers the query; ``-inf`` where the model holds it impossible.
-        image_paths: Their files; empty when only probabilities were given.
+        indices: The images, as rows of the predictions.
+        scores: Log-probability that each image answers the query; ``-inf`` where its probability is 0.
+        image_paths: Files of the images; empty when only probabilities were given.
     """
 
     query: Query
@@ -126,25 +136,22 @@ def retrieval_scores(
     *,
     scale: Scale = 'probability',
 ) -> np.ndarray:
-    r"""Log-probability that each image answers a query, its labels taken as independent.
+    r"""Compute the (N,) log-probabilities that images answer a query, with labels taken as independent.
 
     .. math::
         \log \prod_{i \in P} \eta_i \prod_{j \in N} (1 - \eta_j)
         = \sum_{i \in P} \log \eta_i + \sum_{j \in N} \log(1 - \eta_j)
 
-    Sums of logarithms keep apart what a product of small probabilities would round to zero.
+    A product of small probabilities would be rounded to zero; a sum of logarithms is not.
 
     Args:
         probabilities: (N, C) predicted probabilities :math:`\eta` in [0, 1].
         positives: Indices of the classes that the image must show.
         negatives: Indices of the classes that it must not show.
         scale: ``'logit'`` if ``probabilities`` holds log-odds.
-
-    Returns:
-        (N,) float64 scores; ``-inf`` for an image that the model holds impossible.
     """
     values = as_scores_on(scale, probabilities)
-    positives, negatives = _checked_conditions(positives, negatives, values.shape[1])
+    positives, negatives = _checked(positives, negatives, values.shape[1])
     total = np.zeros(len(values))
     for is_asked, indices in ((True, positives), (False, negatives)):
         for index in indices:
@@ -160,14 +167,10 @@ def rank_images(
     *,
     scale: Scale = 'probability',
 ) -> np.ndarray:
-    """Indices of the images that answer a query best, best first; ties stay in the order of the images.
+    """Rank the images by how well they answer a query, best first; ties stay in the order of the images.
 
-    Args:
-        probabilities: (N, C) predicted probabilities in [0, 1].
-        positives: Indices of the classes that the image must show.
-        negatives: Indices of the classes that it must not show.
-        top: How many to return; all by default.
-        scale: ``'logit'`` if ``probabilities`` holds log-odds.
+    Returns the indices of the ``top`` images, by default of all. The other arguments are those of
+    :func:`retrieval_scores`.
     """
     if top is not None:
         check_whole_number('top', top, 1)
@@ -176,41 +179,16 @@ def rank_images(
 
 
 def relevant_images(labels: ArrayLike, positives: Collection[int], negatives: Collection[int] = ()) -> np.ndarray:
-    """Whether the labels of each image are known to answer a query, as an (N,) bool array."""
+    """Return whether the labels of each image are known to answer a query, as an (N,) bool array."""
     labels = as_labels(labels)
     if labels.ndim != 2:
         raise ValueError(f'labels must have the shape (samples, classes), got {labels.shape}')
-    positives, negatives = _checked_conditions(positives, negatives, labels.shape[1])
+    positives, negatives = _checked(positives, negatives, labels.shape[1])
     return (labels[:, positives] == 1).all(axis=1) & (labels[:, negatives] == 0).all(axis=1)
 
 
-def _conditions(text: str, class_names: Sequence[str]) -> Iterator[tuple[int, bool]]:
-    """Classes that a text names one after the other, and whether it asks for them."""
-    separators = list(re.finditer(r',|(?<!\S)and(?=\s)', text, flags=re.IGNORECASE))
-    starts = [0, *(separator.end() for separator in separators)]
-    ends = [*(separator.start() for separator in separators), len(text)]
-    first = 0
-    while first < len(starts):
-        # From the longest piece of text to the shortest: a name may hold separators.
-        for last in reversed(range(first, len(ends))):
-            piece = text[starts[first] : ends[last]].strip()
-            negated = re.fullmatch(r'(?:-|not\s)\s*(.+)', piece, flags=re.IGNORECASE | re.DOTALL)
-            # The whole piece before what follows a 'not': a class may itself be called '-1' or 'not safe'.
-            index, is_asked = _index_of(piece, class_names, text), True
-            if index is None and negated:
-                index, is_asked = _index_of(negated[1], class_names, text), False
-            if index is not None:
-                yield index, is_asked
-                break
-        else:
-            if piece:
-                name = negated[1] if negated else piece
-                raise ValueError(f"query '{text}' names the unknown class '{name}': {_hint(name, class_names)}")
-        first = last + 1
-
-
 def _index_of(name: str, class_names: Sequence[str], text: str) -> int | None:
-    """The class with this name, or else with this name but for upper and lower case; None if there is none."""
+    """Find the class with this name, or else with this name in another case; None if there is none."""
     same = [index for index, known in enumerate(class_names) if known == name]
     found = same or [index for index, known in enumerate(class_names) if known.lower() == name.lower()]
     if len(found) > 1:
@@ -224,34 +202,29 @@ def _hint(name: str, class_names: Sequence[str]) -> str:
     near = difflib.get_close_matches(name.lower(), by_lower_name, n=3, cutoff=0.5)
     if near:
         return 'did you mean ' + ' or '.join(f"'{by_lower_name[match]}'" for match in near) + '?'
-    shown = ', '.join(class_names[:10])
-    return f'the classes are {shown}' + (f', … ({len(class_names)} in all)' if len(class_names) > 10 else '')
+    more = f', … ({len(class_names)} in all)' if len(class_names) > 10 else ''
+    return f'the classes are {", ".join(class_names[:10])}{more}'
 
 
-def _checked_conditions(
-    positives: Collection[int], negatives: Collection[int], num_classes: int
-) -> tuple[list[int], list[int]]:
-    asked, ruled_out = _class_indices('positives', positives), _class_indices('negatives', negatives)
-    if not asked and not ruled_out:
-        raise ValueError('positives and negatives must name at least one class, got none')
-    for name, indices in (('positives', asked), ('negatives', ruled_out)):
-        for index in indices:
+def _checked(positives: Collection[int], negatives: Collection[int], num_classes: int) -> list[list[int]]:
+    checked = []
+    for name, indices in (('positives', positives), ('negatives', negatives)):
+        values = as_array(indices).tolist() if isinstance(indices, np.ndarray | torch.Tensor) else indices
+        try:
+            if any(isinstance(index, bool) for index in values):  # a mask, most likely
+                raise TypeError
+            checked.append(sorted({operator.index(index) for index in values}))
+        except TypeError:
+            raise ValueError(f'{name} must be a list of class indices, got {indices!r}') from None
+        for index in checked[-1]:
             if not 0 <= index < num_classes:
                 raise ValueError(f'{name} must be class indices from 0 to {num_classes - 1}, got {index}')
-    both = sorted(asked & ruled_out)
+    if not any(checked):
+        raise ValueError('positives and negatives must name at least one class, got none')
+    both = sorted(set(checked[0]) & set(checked[1]))
     if both:
         raise ValueError(f'positives and negatives must not share classes, got {both} in both')
-    return sorted(asked), sorted(ruled_out)
-
-
-def _class_indices(name: str, indices: Collection[int]) -> set[int]:
-    values = as_array(indices).tolist() if isinstance(indices, np.ndarray | torch.Tensor) else indices
-    try:
-        if any(isinstance(index, bool) for index in values):  # a mask, most likely
-            raise TypeError
-        return {operator.index(index) for index in values}
-    except TypeError:
-        raise ValueError(f'{name} must be a list of class indices, got {indices!r}') from None
+    return checked
 
 
 class ConditionTable(NamedTuple):
@@ -262,8 +235,8 @@ class ConditionTable(NamedTuple):
 
     Attributes:
         log_scores: (2C, N) float64 log-probability of each condition; NaN where the label is unknown. A sum with NaN is
-            NaN, and NaN is never at or above a score, so such an image takes no place in a ranking.
-        satisfied: (2C, N) bool, whether the label is known to meet the condition.
+            NaN, which is not at or above any score, so such an image is left out of the ranking.
+        satisfied: (2C, N) bool, whether the label is known to satisfy the condition.
         starts: (C + 1,) where the images of each class begin in ``images``.
         images: Indices of the images that show class 0, rising, then of class 1, and so on.
     """
@@ -303,7 +276,7 @@ def as_scores_on(scale: Scale, scores: ArrayLike) -> np.ndarray:
     """Read (N, C) probabilities, or log-odds without NaN."""
     if scale not in get_args(Scale):
         raise ValueError(f"scale must be 'probability' or 'logit', got {scale!r}")
-    return as_probabilities(scores) if scale == 'probability' else as_scores(scores, 'logits')
+    return arrays.as_probabilities(scores) if scale == 'probability' else arrays.as_scores(scores, 'logits')
 
 
 def log_probability(scores: np.ndarray, is_required: bool, scale: Scale) -> np.ndarray:
@@ -321,6 +294,8 @@ def log_probability(scores: np.ndarray, is_required: bool, scale: Scale) -> np.n
 
 def evaluate_subtree(conditions: np.ndarray, depth: int, table: ConditionTable) -> tuple[np.ndarray, np.ndarray]:
     """Evaluate the query of some required classes, and all queries that exclude up to ``depth`` classes in addition.
+
+    :mod:`..kernels` has compiled versions of this and the next two functions, with the same result to the last bit.
 
     Returns:
         (depth + 1,) number of queries with a relevant image, and sum of their average precisions, by the number of
@@ -355,12 +330,11 @@ def evaluate_queries(queries: np.ndarray, table: ConditionTable) -> np.ndarray:
 
 def first_relevant(queries: np.ndarray, table: ConditionTable) -> np.ndarray:
     """Find the first image that is relevant to each row of conditions; -1 if there is none."""
-    found = [_relevant_to(conditions, table)[:1] for conditions in queries]
-    return np.array([relevant[0] if relevant.size else -1 for relevant in found], dtype=np.int64)
+    return np.array([next(iter(_relevant_to(conditions, table)), -1) for conditions in queries], dtype=np.int64)
 
 
 def _relevant_to(conditions: np.ndarray, table: ConditionTable) -> np.ndarray:
-    """Return the images that meet all conditions, rising, starting from those of the rarest required class."""
+    """Return the images that satisfy all conditions, in rising order."""
     positives = conditions[conditions < table.num_classes]
     rarest = positives[np.argmin(table.starts[positives + 1] - table.starts[positives])]
     relevant = table.images[table.starts[rarest] : table.starts[rarest + 1]]
@@ -378,7 +352,7 @@ def _sum_conditions(conditions: np.ndarray, table: ConditionTable) -> np.ndarray
 
 
 def _average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
-    """Compute the average precision of one ranking, tied images counted together; NaN scores take no place in it."""
+    """Compute the average precision of one ranking, tied images counted together and NaN scores left out."""
     ranked = np.sort(scores[relevant])
     candidates = scores[scores >= ranked[0]]  # images below the worst relevant one change nothing
     relevant_above = ranked.size - np.searchsorted(ranked, ranked)

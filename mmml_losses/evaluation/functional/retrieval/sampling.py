@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, comb, nan
 from types import ModuleType
-from typing import NamedTuple
 
 import numpy as np
 
 from .queries import ConditionTable
 
 Counts = tuple[int, int]  # (|P|, |N|)
+Run = Callable[..., Iterator[np.ndarray]]  # see measure.run_threads
 
-# Entries of the largest array that a draw makes, and the most draws for one stratum.
+# Entries of the largest array of random queries, and the most queries that are drawn for one stratum.
 CHUNK_ENTRIES = 1 << 22
 MAX_DRAWS = 1 << 21
-# Draws that find out how many queries of a stratum have a relevant image.
+# Queries drawn to find out how many of a stratum have a relevant image.
 PILOT_DRAWS = 4096
-# Draws for each query to evaluate: they are cheap next to its evaluation and make the number of queries well known.
+# Queries drawn for each query to evaluate: drawing is cheap, and more draws make the number of queries more precise.
 DRAWS_PER_QUERY = 8
-# The smallest sample of a stratum whose spread means anything.
+# Queries that a thread evaluates at a time.
+QUERIES_AT_A_TIME = 500
+# The smallest sample of a stratum from which a variance is estimated.
 MIN_SAMPLES = 16
 
 
@@ -34,9 +36,9 @@ class Stratum:
         size: Number of queries.
         num_queries: Number of queries with a relevant image, or its estimate.
         count_variance: Variance of that estimate.
-        mean: Mean average precision of those evaluated.
+        mean: Mean average precision of the evaluated queries.
         mean_variance: Variance of the mean.
-        num_evaluated: Number of those evaluated.
+        num_evaluated: Number of evaluated queries.
     """
 
     size: int
@@ -48,38 +50,24 @@ class Stratum:
 
     @classmethod
     def of_all(cls, size: int, num_queries: int, total: float) -> Stratum:
-        """Make a stratum without an error, of which every query was evaluated."""
+        """Describe a stratum of which every query was evaluated."""
         return cls(size, num_queries, 0.0, total / num_queries if num_queries else nan, 0.0, num_queries)
 
 
-class Drawn(NamedTuple):
-    """Queries drawn from one stratum.
-
-    Attributes:
-        queries: Rows of conditions of accepted queries, as many as were wanted.
-        num_draws: Number of draws.
-        num_accepted: Number of accepted draws.
-    """
-
-    queries: np.ndarray
-    num_draws: int
-    num_accepted: int
-
-
 class StratumSampler:
-    r"""Draws queries with :math:`|P|` positives and :math:`|N|` negatives, uniformly of those with a relevant image.
+    r"""Draw queries with :math:`|P|` positives and :math:`|N|` negatives, uniformly of those with a relevant image.
 
-    There are two methods, and the stratum takes the one that accepts more of its draws:
+    There are two methods. A stratum uses the one that accepts more of its draws:
 
-    - Draw any query and accept it if an image is relevant. A share :math:`M / U` of the draws is accepted, with M the
-      number of queries that have a relevant image and U the number of all queries.
-    - Draw an image and a query that it answers, uniformly of all such pairs, and accept the pair if no earlier image
-      answers the query: every query is accepted with one image only. The share is :math:`M / T`, with
+    - Draw any query and accept it if an image is relevant. The accepted share is :math:`M / U`, with M the number of
+      queries that have a relevant image and U the number of all queries.
+    - Draw an image and a query that it answers, uniformly of all such pairs. Accept the pair if no earlier image
+      answers the query, so that every query is accepted with one image only. The share is :math:`M / T`, with
       :math:`T = \sum_i \binom{p_i}{|P|} \binom{n_i}{|N|}` for images with :math:`p_i` positive and :math:`n_i`
       negative labels.
 
-    The smaller of U and T, the ``cover``, is known exactly. Times the share of accepted draws it estimates M, with the
-    variance of a binomial proportion. A stratum of which no draw is accepted counts as empty.
+    The smaller of U and T, the ``cover``, is known exactly. The estimate of M is ``cover`` times the accepted share,
+    with the variance of a binomial proportion. A stratum of which no draw is accepted counts as empty.
 
     Args:
         counts: :math:`|P|` and :math:`|N|`.
@@ -98,36 +86,32 @@ class StratumSampler:
         self.by_image = num_pairs < size
         self._cumulative = np.cumsum(np.array(ways, dtype=np.float64)[places.ravel()])
 
-    def draw(self, seed: tuple[int, ...], num_draws: int, num_wanted: int) -> Drawn:
-        """Make so many draws and keep the first accepted queries."""
-        if self.cover == 0:
-            return Drawn(np.empty((0, sum(self.counts)), dtype=np.int64), num_draws, 0)
+    def draw(self, seed: tuple[int, ...], num_draws: int, num_wanted: int) -> tuple[np.ndarray, int]:
+        """Draw ``num_draws`` queries; return the first ``num_wanted`` accepted ones and the number of all accepted."""
         generator = np.random.default_rng([*seed, *self.counts])
         step = max(1, CHUNK_ENTRIES // (8 * self.table.num_classes))
-        kept, num_kept, num_accepted = [], 0, 0
-        for start in range(0, num_draws, step):
+        kept, num_accepted = np.empty((0, sum(self.counts)), dtype=np.int64), 0
+        for start in range(0, num_draws if self.cover else 0, step):
             accepted = self._draw_accepted(generator, min(step, num_draws - start))
             num_accepted += len(accepted)
-            kept.append(accepted[: num_wanted - num_kept])
-            num_kept += len(kept[-1])
-        return Drawn(np.concatenate(kept), num_draws, num_accepted)
+            if len(kept) < num_wanted:
+                kept = np.concatenate([kept, accepted[: num_wanted - len(kept)]])
+        return kept, num_accepted
 
-    def estimate(self, drawn: Drawn, precisions: np.ndarray) -> Stratum:
-        """Estimate the number of queries and their mean from the draws and some average precisions."""
-        share = drawn.num_accepted / drawn.num_draws
-        known = len(precisions)
+    def estimate(self, num_draws: int, num_accepted: int, precisions: np.ndarray) -> Stratum:
+        """Estimate the number of queries from the draws, and their mean from some average precisions."""
+        share, known = num_accepted / num_draws, len(precisions)
         return Stratum(
             size=self.size,
             num_queries=share * self.cover,
-            count_variance=self.cover**2 * share * (1 - share) / drawn.num_draws,
+            count_variance=self.cover**2 * share * (1 - share) / num_draws,
             mean=precisions.mean() if known else nan,
             mean_variance=precisions.var(ddof=1) / known if known > 1 else nan,
             num_evaluated=known,
         )
 
     def _draw_accepted(self, generator: np.random.Generator, num_draws: int) -> np.ndarray:
-        num_classes = self.table.num_classes
-        num_positives, num_negatives = self.counts
+        num_classes, (num_positives, num_negatives) = self.table.num_classes, self.counts
         if self.by_image:
             images = np.searchsorted(
                 self._cumulative, generator.random(num_draws) * self._cumulative[-1], side='right'
@@ -147,12 +131,7 @@ class StratumSampler:
 
 
 def sample_strata(
-    table: ConditionTable,
-    space: dict[Counts, int],
-    sample_size: int,
-    seed: int,
-    module: ModuleType,
-    evaluate: Callable[[dict[Counts, np.ndarray]], dict[Counts, np.ndarray]],
+    table: ConditionTable, space: dict[Counts, int], sample_size: int, seed: int, module: ModuleType, run: Run
 ) -> dict[Counts, Stratum]:
     """Evaluate a sample of each stratum, or all of a stratum whose share of the sample is as large as itself.
 
@@ -161,36 +140,44 @@ def sample_strata(
         space: Number of queries of each stratum.
         sample_size: Number of queries to evaluate.
         seed: Seed of the random numbers.
-        module: Has the function ``first_relevant``.
-        evaluate: Returns the average precisions of queries, by stratum.
+        module: Has the functions ``first_relevant`` and ``evaluate_queries``.
+        run: Yields what a function returns for each of some items, given their numbers of queries.
     """
     samplers = {counts: StratumSampler(counts, size, table, module) for counts, size in space.items()}
-    pilot = {counts: sampler.draw((seed, 0), PILOT_DRAWS, 0) for counts, sampler in samplers.items()}
-    shares = {counts: drawn.num_accepted / drawn.num_draws for counts, drawn in pilot.items()}
+    shares = {counts: sampler.draw((seed, 0), PILOT_DRAWS, 0)[1] / PILOT_DRAWS for counts, sampler in samplers.items()}
     numbers = share_out(sample_size, {counts: shares[counts] * samplers[counts].cover for counts in space}, space)
-    drawn = {}
+    draws, queries = {}, {}
     for counts, number in numbers.items():
         enough = ceil(1.2 * number / shares[counts]) if shares[counts] else MAX_DRAWS
         num_draws = min(max(enough, DRAWS_PER_QUERY * number), MAX_DRAWS)
-        drawn[counts] = samplers[counts].draw((seed, 1), num_draws, number)
-    queries = {counts: each.queries for counts, each in drawn.items()}
-    listed = {counts: all_queries(table.num_classes, counts) for counts in space if counts not in numbers}
-    precisions = evaluate(queries | listed)
+        queries[counts], num_accepted = samplers[counts].draw((seed, 1), num_draws, number)
+        draws[counts] = num_draws, num_accepted
+    queries |= {counts: all_queries(table.num_classes, counts) for counts in space if counts not in numbers}
+    precisions = {counts: np.empty(len(rows)) for counts, rows in queries.items()}
+    parts = [
+        (rows[start : start + QUERIES_AT_A_TIME], precisions[counts][start : start + QUERIES_AT_A_TIME])
+        for counts, rows in queries.items()
+        for start in range(0, len(rows), QUERIES_AT_A_TIME)
+    ]
+    found = run(lambda part: module.evaluate_queries(part[0], table), parts, [len(rows) for rows, _ in parts])
+    for (_, target), values in zip(parts, found, strict=True):
+        target[:] = values
     strata = {}
     for counts, size in space.items():
-        if counts in drawn:
-            strata[counts] = samplers[counts].estimate(drawn[counts], precisions[counts])
+        if counts in draws:
+            strata[counts] = samplers[counts].estimate(*draws[counts], precisions[counts])
         else:
-            found = precisions[counts][~np.isnan(precisions[counts])]
-            strata[counts] = Stratum.of_all(size, len(found), found.sum())
+            defined = precisions[counts][~np.isnan(precisions[counts])]
+            strata[counts] = Stratum.of_all(size, len(defined), defined.sum())
     return strata
 
 
 def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, int]) -> dict[Counts, int]:
     """Share out a sample among the strata, without those that are better evaluated whole.
 
-    A tenth goes to all strata alike, so that each has an interval. Half goes to strata in proportion to their queries
-    with a relevant image, which makes the overall mean precise. The rest goes to the numbers of conditions alike.
+    A tenth goes to all strata in equal parts, so that each has an interval. Half goes to strata in proportion to their
+    queries with a relevant image, which makes the overall mean precise. The rest is divided equally between the numbers
+    of conditions.
 
     Args:
         total: Number of queries to evaluate.
@@ -209,7 +196,7 @@ def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, 
             if number > 0:
                 share += 0.5 * number / sum(by_length.values()) + 0.4 * number / by_length[sum(counts)] / num_lengths
             numbers[counts] = ceil(total * share)
-        # So many draws would be made for such a share that to look at every query costs no more.
+        # For such a share, drawing costs as much as evaluating every query.
         whole = [
             counts
             for counts, number in numbers.items()
@@ -217,25 +204,24 @@ def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, 
         ]
         if not whole:
             return numbers
-        # What is not spent on them goes to the others.
-        total -= sum(round(remaining.pop(counts)) for counts in whole)
-        total = max(total, MIN_SAMPLES * len(remaining))
+        spent = sum(round(remaining.pop(counts)) for counts in whole)
+        total = max(total - spent, MIN_SAMPLES * len(remaining))
     return {}
 
 
 def all_queries(num_classes: int, counts: Counts) -> np.ndarray:
     """List all queries with these numbers of positives and negatives as rows of conditions."""
-    num_positives, num_negatives = counts
+    classes = range(num_classes)
     rows = [
-        (*positives, *(num_classes + index for index in negatives))
-        for positives in combinations(range(num_classes), num_positives)
-        for negatives in combinations([index for index in range(num_classes) if index not in positives], num_negatives)
+        (*positives, *negatives)
+        for positives in combinations(classes, counts[0])
+        for negatives in combinations([num_classes + index for index in classes if index not in positives], counts[1])
     ]
     return np.array(rows, dtype=np.int64).reshape(len(rows), sum(counts))
 
 
 def _distinct(generator: np.random.Generator, sizes: np.ndarray, number: int) -> np.ndarray:
-    """Draw rising rows of ``number`` distinct integers below each size, all such rows alike."""
+    """Draw a rising row of ``number`` distinct integers below each size, all such rows with equal probability."""
     chosen = np.empty((len(sizes), number), dtype=np.int64)
     for column in range(number):
         value = generator.integers(0, sizes - column)
@@ -247,6 +233,6 @@ def _distinct(generator: np.random.Generator, sizes: np.ndarray, number: int) ->
 
 
 def _nth(flags: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """Return the column of the flag with each rank, counted from 0 along its row."""
+    """Return the columns in which flags with the given ranks are, counted from 0 along each row."""
     order = np.cumsum(flags, axis=1, dtype=np.int32)
     return np.stack([(order <= rank[:, None]).sum(axis=1) for rank in ranks.T], axis=1) if ranks.size else ranks
