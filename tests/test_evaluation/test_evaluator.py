@@ -214,7 +214,7 @@ def test_stored_rows_come_back_in_order_whatever_the_blocks(monkeypatch, block_b
             store.append(part)
         assert (len(store), store.width) == (10, 5)
         torch.testing.assert_close(gather_rows(store, size), expected[:size])
-        assert (len(store), store.nbytes) == (0, 0)
+        assert (len(store), store.width) == (0, 0)
 
 
 MEMORY_SCRIPT = """

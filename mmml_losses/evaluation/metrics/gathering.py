@@ -1,7 +1,7 @@
-"""Keep rows as they come, and bring those of all ranks together as tensors.
+"""Keep rows of numbers batch by batch, and gather the rows of all ranks as tensors.
 
 MMEngine's ``collect_results`` pickles lists of Python objects. Rows of numbers travel faster as tensors, and nothing
-that comes from another process is ever unpickled.
+from another process is ever unpickled.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import operator
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,22 +23,22 @@ from torch import Tensor
 from ...utils.arrays import as_labels
 from ..functional.predictions import Predictions
 
-# Bytes of a block of rows. The C library maps anything above 32 MiB by itself: only what is written takes memory, and
-# a block that is freed goes back to the system. Thousands of small tensors would not.
+# Bytes of a block of rows. The C library maps an allocation above 32 MiB by itself: it takes memory only where it is
+# written, and goes back to the system when it is freed. Thousands of small tensors would not.
 BLOCK_BYTES = 40 << 20
 # Bytes that one exchange may bring to each rank.
 EXCHANGE_BYTES = 1 << 22
-# Texts are filled up to multiples of it, so that a slightly longer one does not start a new block.
+# The width of texts is rounded up to a multiple of it, so that a slightly longer text does not start a new block.
 TEXT_STEP = 32
 
 
 class RowStore:
-    """Rows (n, w) that arrive in batches, kept in few large blocks that are freed one by one as their rows are taken.
+    """Rows (n, w) in a few large blocks, which are freed one by one as their rows are taken.
 
     Args:
         dtype: Type of the entries.
         fill: Value to the right of rows that are narrower than others. If None, all rows must have one width.
-        name: What a row is, for the message that rejects another width.
+        name: What a row is, for the error about another width.
     """
 
     def __init__(self, dtype: torch.dtype, fill: int | None = None, name: str = 'rows'):
@@ -54,11 +54,6 @@ class RowStore:
         """Width of the widest row."""
         return max(block.shape[1] for block in (*self._blocks, self._open))
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the rows."""
-        return sum(block.nbytes for block in (*self._blocks, self._open[: self._filled]))
-
     def append(self, rows: Tensor) -> None:
         """Copy the rows of a batch."""
         if not self.may_widen and len(self) and rows.shape[1] != self.width:
@@ -67,9 +62,8 @@ class RowStore:
             if self._filled == len(self._open) or self._open.shape[1] < rows.shape[1]:
                 width = max(rows.shape[1], self.width)
                 self._close()
-                self._open = torch.empty(
-                    max(1, BLOCK_BYTES // max(1, width * self.dtype.itemsize)), width, dtype=self.dtype
-                )
+                num_rows = max(1, BLOCK_BYTES // max(1, width * self.dtype.itemsize))
+                self._open = torch.empty(num_rows, width, dtype=self.dtype)
             target = self._open[self._filled : self._filled + len(rows)]
             target[:, : rows.shape[1]] = rows[: len(target)]
             target[:, rows.shape[1] :] = self.fill
@@ -77,7 +71,7 @@ class RowStore:
             rows = rows[len(target) :]
 
     def take_into(self, target: Tensor) -> None:
-        """Move as many of the first rows into ``target`` (n, w) as both have, and fill the rest of it up."""
+        """Move the first rows into ``target`` (n, w), and write the fill value to the rest of it."""
         self._close()
         start = 0
         while start < len(target) and self._blocks:
@@ -104,12 +98,12 @@ class RowStore:
 def gather_samples(stores: Mapping[str, RowStore], size: int) -> dict[str, Tensor] | None:
     """Put each sample of the dataset in its place, on the main process. The stores are empty afterwards.
 
-    Places are those of ``sample_idx`` if these name every sample of the dataset, so that any sampler will do: a
-    sample that has come before is dropped. Otherwise they are those of :func:`gather_rows`.
+    If ``sample_idx`` names every sample of the dataset, it gives the places, for any sampler. A sample that came before
+    is dropped. Otherwise the places are those of :func:`gather_rows`.
 
     Args:
-        stores: What is known of the samples of this rank; a row for each in every store. ``sample_idx`` (n, 1) holds
-            their positions in the dataset, -1 where they are not known.
+        stores: The samples of this rank; a row for each sample in every store. ``sample_idx`` (n, 1) holds the
+            positions of the samples in the dataset, -1 where they are not known.
         size: Number of samples in the dataset.
 
     Returns:
@@ -126,14 +120,13 @@ def gather_samples(stores: Mapping[str, RowStore], size: int) -> dict[str, Tenso
 
 
 def places_of(indices: Tensor, size: int) -> Tensor | None:
-    """The place of each row by the index of its sample: ``size`` for a sample that came before.
+    """Find the place of each row by the index of its sample; ``size`` for a sample that came before.
 
-    None if rows are in place already, or if the indices do not tell: samples have none, or do not cover the dataset.
-    The datasets in a ``ConcatDataset`` all count from 0.
+    Return None if rows are in place already, or if the indices do not cover the dataset. The datasets in a
+    ``ConcatDataset`` all count from 0.
     """
-    if not len(indices) or indices.min() < 0 or indices.max() >= size:
-        return None
-    if torch.equal(indices[:size], torch.arange(size)):
+    is_known = len(indices) > 0 and indices.min() >= 0 and indices.max() < size
+    if not is_known or torch.equal(indices[:size], torch.arange(size)):
         return None
     found, first = np.unique(indices.numpy(), return_index=True)
     if len(found) == size:
@@ -155,17 +148,17 @@ def places_of(indices: Tensor, size: int) -> Tensor | None:
 def gather_rows(store: RowStore, size: int | None = None, places: Tensor | None = None) -> Tensor | None:
     """Put the rows of all ranks in the order of the dataset, on the main process. The store is empty afterwards.
 
-    MMEngine's ``DefaultSampler`` deals item ``i`` to rank ``i % world_size`` and starts over at the end to give every
-    rank equally many. Taking rows from the ranks in turn restores the order of the dataset, with the surplus at the
-    end, where ``size`` cuts it off. Ranks may hold different numbers of rows, or none.
+    MMEngine's ``DefaultSampler`` gives item ``i`` to rank ``i % world_size``, and repeats the first items at the end so
+    that every rank has equally many. Taking rows from the ranks in turn restores the order of the dataset, with the
+    repeated items at the end, where ``size`` cuts them off. Ranks may hold different numbers of rows, or none.
 
-    Beside the result there are never more than the rows that are still in the store, a block and an exchange.
+    In addition to the result, memory holds the rows that are still in the store, a block and an exchange.
 
     Args:
         store: The rows of this rank.
-        size: Number of items in the dataset; if None, that of the rows.
-        places: Where the rows belong that are taken from the ranks in turn, on the main process; ``size`` for those
-            that do not. None for the order in which they are taken.
+        size: Number of items in the dataset; None for the number of rows.
+        places: Places of the rows as they are taken from the ranks in turn, on the main process; ``size`` for rows to
+            drop. None for the order in which they are taken.
 
     Returns:
         (size, w) tensor on the main process, None on the others.
@@ -199,7 +192,7 @@ def gather_rows(store: RowStore, size: int | None = None, places: Tensor | None 
 
 
 def broadcast_json(value: dict | list | None) -> dict | list:
-    """Send plain numbers and strings in dicts and lists from the main process to all others, as text."""
+    """Send numbers and strings in dicts and lists from the main process to all others, as text."""
     if get_world_size() == 1:
         return value
     text = encode_texts([json.dumps(value)])
@@ -229,17 +222,12 @@ class Column(NamedTuple):
     """How a column is read from data samples, and how it is kept."""
 
     read: Callable[[Sequence[dict]], Tensor]
-    dtype: torch.dtype  # known to ranks without samples, too
-    fill: int | None = None  # beside narrower rows, where there may be such
+    dtype: torch.dtype
+    fill: int | None = None  # to the right of narrower rows, where rows may differ in width
 
 
 def check_widths(data_samples: Sequence[dict], num_classes: int) -> None:
-    """Refuse samples without a score for each class.
-
-    Args:
-        data_samples: Samples of a batch.
-        num_classes: Number of classes, or 0 if the first sample is to tell it.
-    """
+    """Raise if a sample has no score for each class; ``num_classes`` is 0 if the first sample defines the number."""
     for sample in data_samples:
         if 'pred_score' not in sample:
             raise ValueError(f'data samples must hold pred_score, got {sorted(sample)}')
@@ -250,7 +238,7 @@ def check_widths(data_samples: Sequence[dict], num_classes: int) -> None:
 
 
 def read_scores(data_samples: Sequence[dict]) -> Tensor:
-    """Scores (n, C) as float32."""
+    """Read scores (n, C) as float32."""
     scores = torch.stack([torch.as_tensor(sample['pred_score']).detach() for sample in data_samples])
     scores = scores.to('cpu', torch.float32)
     if scores.isnan().any():
@@ -260,13 +248,13 @@ def read_scores(data_samples: Sequence[dict]) -> Tensor:
 
 
 def read_labels(data_samples: Sequence[dict]) -> Tensor:
-    """Labels (n, C) as int8, from ``gt_score`` or else from the class indices of ``gt_label``."""
+    """Read labels (n, C) as int8 from ``gt_score``, or else from the class indices in ``gt_label``."""
     labels = torch.stack([_labels_of(sample, len(sample['pred_score'])) for sample in data_samples])
     return torch.from_numpy(as_labels(labels, 'gt_score'))
 
 
 def read_true_labels(data_samples: Sequence[dict]) -> Tensor:
-    """True labels (n, C) as int8; unknown for samples without, and (n, 0) where no sample has any."""
+    """Read true labels (n, C) as int8; unknown for a sample without them, and (n, 0) if no sample has any."""
     if not any('true_label' in sample for sample in data_samples):
         return torch.empty(len(data_samples), 0, dtype=torch.int8)
     rows = []
@@ -280,24 +268,23 @@ def read_true_labels(data_samples: Sequence[dict]) -> Tensor:
 
 
 def read_sample_idx(data_samples: Sequence[dict]) -> Tensor:
-    """Positions in the dataset (n, 1); -1 for samples without."""
-    return torch.tensor([[_position(sample.get('sample_idx'))] for sample in data_samples], dtype=torch.int64)
-
-
-def _position(value: Any) -> int:
-    """A whole number, also out of an array or a tensor; -1 for whatever else a project names its samples by."""
-    try:
-        return operator.index(value.item() if hasattr(value, 'item') else value)
-    except (TypeError, ValueError, RuntimeError):
-        return -1
+    """Read positions in the dataset (n, 1) from whole numbers, also in arrays; -1 for anything else."""
+    positions = []
+    for sample in data_samples:
+        value = sample.get('sample_idx')
+        try:
+            positions.append(operator.index(value.item() if hasattr(value, 'item') else value))
+        except (TypeError, ValueError, RuntimeError):
+            positions.append(-1)
+    return torch.tensor(positions, dtype=torch.int64).reshape(-1, 1)
 
 
 def read_image_paths(data_samples: Sequence[dict]) -> Tensor:
-    """Paths as text in bytes (n, w); empty for samples without."""
+    """Read paths as the bytes (n, w) of texts; empty for samples without a path."""
     return encode_texts([os.fspath(sample.get('img_path') or '') for sample in data_samples])
 
 
-# Gathered in this order: the largest comes last, when the others lie no longer in two places.
+# Gathered in this order: the largest comes last, when the stores of the others are already empty.
 COLUMNS = {
     'labels': Column(read_labels, torch.int8),
     'image_paths': Column(read_image_paths, torch.uint8, fill=0),
@@ -308,35 +295,29 @@ COLUMNS = {
 
 
 class PredictionCollector:
-    """Collects the predictions of this rank batch by batch, and those of all ranks at the end.
+    """Collection of the predictions of this rank batch by batch, and of all ranks at the end.
 
     Scores and labels take five bytes for each (sample, class) pair, here and where they are gathered.
 
     Args:
-        columns: Names of what is kept, some of :data:`COLUMNS`; ``sample_idx``, by which samples find their places,
-            is kept in any case.
+        columns: Names of the columns to keep, some of :data:`COLUMNS`. ``sample_idx`` is always kept.
     """
 
     def __init__(self, columns: Iterable[str]):
-        # In one order, whatever the caller's: the ranks must exchange the same column at the same time.
+        # Always in the same order: the ranks must exchange the same column at the same time.
         self.columns = tuple(name for name in COLUMNS if name in {*columns, 'sample_idx'})
-        # Whatever has a fixed width has that of pred_score.
+        # All columns of a fixed width have the width of pred_score.
         self._stores = {name: RowStore(COLUMNS[name].dtype, COLUMNS[name].fill, 'pred_score') for name in self.columns}
 
     def __len__(self) -> int:
         return len(self._stores['scores'])
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes that are kept."""
-        return sum(store.nbytes for store in self._stores.values())
-
     def read(self, data_samples: Sequence[dict], num_classes: int = 0) -> dict[str, Tensor]:
-        """Read and check the columns of a batch, and keep nothing yet: a batch that is refused leaves no half of it.
+        """Read and check the columns of a batch without keeping them: of a bad batch, nothing is kept.
 
         Args:
             data_samples: Samples of the batch.
-            num_classes: Number of classes of the dataset, or 0 if the first sample is to tell it.
+            num_classes: Number of classes of the dataset, or 0 if the first sample defines it.
         """
         if not data_samples:
             return {}
@@ -344,15 +325,15 @@ class PredictionCollector:
         return {name: COLUMNS[name].read(data_samples) for name in self.columns}
 
     def keep(self, batch: dict[str, Tensor]) -> None:
-        """Keep what was read of a batch."""
+        """Keep the columns of a batch that :meth:`read` returned."""
         for name, rows in batch.items():
             self._stores[name].append(rows)
 
     def gather(self, size: int, class_names: tuple[str, ...]) -> Predictions | None:
-        """The predictions of all ranks on the main process, None on the others. Nothing is kept afterwards.
+        """Gather the predictions of all ranks on the main process; None on the others. Nothing is kept afterwards.
 
         Args:
-            size: Number of samples in the dataset, without what a sampler added to even out the ranks.
+            size: Number of samples in the dataset, without those that a sampler repeated.
             class_names: Names of the classes, or nothing.
         """
         gathered = gather_samples(self._stores, size)
@@ -363,7 +344,7 @@ class PredictionCollector:
             values['image_paths'] = tuple(decode_texts(gathered['image_paths']))
         if 'true_labels' in gathered and not gathered['true_labels'].shape[1]:
             values['true_labels'] = None
-        if not len(values['scores']):  # no sample has told how many classes there are
+        if not len(values['scores']):  # no sample defined the number of classes
             values |= {name: values[name].reshape(0, len(class_names)) for name in ('scores', 'labels')}
         return Predictions(**values, class_names=class_names)
 
