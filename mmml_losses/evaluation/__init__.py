@@ -1,12 +1,13 @@
-"""Measures of multi-label predictions: functions on arrays and tensors, and the MMEngine metrics on top of them.
+"""Measure multi-label predictions, by functions on arrays and tensors and by MMEngine metrics.
 
-The functions need torch and numpy alone; the registered metrics appear when MMEngine is installed.
+The functions need only torch and numpy. The registered metrics are there if MMEngine is installed.
 """
 
 import warnings
 from importlib.util import find_spec
 
 from ..utils.frequencies import group_classes, load_class_frequencies
+from .functional import retrieval
 from .functional.average_precision import (
     MeanAveragePrecision,
     average_precision,
@@ -36,19 +37,7 @@ from .functional.label_statistics import (
 )
 from .functional.predictions import Predictions, load_predictions, log_odds_of, recalibrate, save_predictions
 from .functional.recovery import LabelRecovery, label_recovery
-from .functional.retrieval import (
-    Query,
-    RetrievalMean,
-    RetrievalResult,
-    RetrievedImages,
-    count_queries,
-    parse_query,
-    query,
-    query_retrieval,
-    rank_images,
-    relevant_images,
-    retrieval_scores,
-)
+from .functional.retrieval import *  # noqa: F403
 from .functional.scores import (
     CalibrationLine,
     brier_score,
@@ -75,11 +64,7 @@ __all__ = [
     'MeanAveragePrecision',
     'Objects',
     'Predictions',
-    'Query',
     'ReliabilityBins',
-    'RetrievalMean',
-    'RetrievalResult',
-    'RetrievedImages',
     'average_precision',
     'best_threshold',
     'brier_score',
@@ -90,7 +75,6 @@ __all__ = [
     'class_calibration_errors',
     'class_negative_log_likelihoods',
     'class_reliability_bins',
-    'count_queries',
     'describe_labels',
     'f1_scores',
     'group_classes',
@@ -106,42 +90,18 @@ __all__ = [
     'micro_average_precision',
     'negative_log_likelihood',
     'negative_log_likelihood_of_log_odds',
-    'parse_query',
-    'query',
-    'query_retrieval',
-    'rank_images',
     'recalibrate',
-    'relevant_images',
     'reliability_bins',
-    'retrieval_scores',
     'save_predictions',
     'summarize_labels',
+    *retrieval.__all__,
 ]
 
 if find_spec('mmengine') is not None:
-    from .metrics import (
-        CalibrationError,
-        DetectionCalibrationError,
-        MissingLabelRecovery,
-        MultiLabelAP,
-        MultiLabelEvaluator,
-        MultiLabelF1,
-        PredictionMetric,
-        QueryRetrieval,
-        SavePredictions,
-    )
+    from . import metrics
+    from .metrics import *  # noqa: F403
 
-    __all__ += [
-        'CalibrationError',
-        'DetectionCalibrationError',
-        'MissingLabelRecovery',
-        'MultiLabelAP',
-        'MultiLabelEvaluator',
-        'MultiLabelF1',
-        'PredictionMetric',
-        'QueryRetrieval',
-        'SavePredictions',
-    ]
+    __all__ += metrics.__all__
 
 
 def __getattr__(name: str) -> type[BaseException]:

@@ -1,13 +1,13 @@
-"""Do probabilities mean what they say? Reliability bins and the errors read from them.
+r"""Reliability bins of probabilities, and the calibration errors computed from them.
 
-Every error here is a summary of gaps :math:`|\\text{positive rate} - \\text{mean probability}|` of bins. Public code
-calls several of them ACE; :data:`ACE_READINGS` are those found there, and every function that gives one takes its name:
+Every error here summarises the gaps :math:`|\text{positive rate} - \text{mean probability}|` of the bins. Public code
+calls several errors ACE. :data:`ACE_READINGS` names the variants, and every function that computes one takes its name:
 
 - ``'non-empty'``: unweighted mean over the bins that hold a pair (average calibration error of Neumann et al. 2018, the
   ACE of the SPA paper and of netcal). The default.
 - ``'all'``: unweighted mean over all bins, where an empty one counts as 0. More bins make it smaller.
 - ``'adaptive'``: unweighted mean over bins of equal mass (adaptive calibration error of Nixon et al. 2019, who average
-  it over classes). Needs bins made with ``binning='mass'``; those that ties leave empty are left out.
+  it over classes). Needs bins made with ``binning='mass'``; bins that are empty because of ties are left out.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ AceReading: TypeAlias = Literal['non-empty', 'all', 'adaptive']
 ACE_READINGS = ('non-empty', 'all', 'adaptive')
 Binning: TypeAlias = Literal['width', 'mass']
 BINNINGS = ('width', 'mass')
-# Up to this many limits, comparing with each of them is faster than a binary search.
+# Up to this many limits, comparing with each limit is faster than a binary search.
 FEW_LIMITS = 64
-# Bits that one pass over the values settles when it looks for those at given positions.
+# Bits that one pass over the values determines in the search for the values at given positions.
 DIGIT_BITS = 11
 
 
 @dataclass(frozen=True)
 class ReliabilityBins:
-    """Predicted probability against observed frequency, bin by bin.
+    """Predicted probabilities and observed frequencies of the bins.
 
     Attributes:
         counts: (B,) number of known (sample, class) pairs in each bin.
         mean_probability: (B,) mean predicted probability; NaN in an empty bin.
         positive_rate: (B,) share of positive labels; NaN in an empty bin.
-        edges: (B + 1,) limits of the bins, from 0 to 1; of equal width unless told otherwise.
+        edges: (B + 1,) limits of the bins, from 0 to 1; of equal width by default.
         binning: ``'width'`` or ``'mass'``.
     """
 
@@ -56,7 +56,7 @@ class ReliabilityBins:
         return len(self.counts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers, ready for JSON; None stands for NaN."""
+        """Return lists and numbers for JSON, with None for NaN."""
         return {
             'binning': self.binning,
             'edges': self.edges.tolist(),
@@ -79,7 +79,7 @@ class ReliabilityBins:
 
 @dataclass(frozen=True)
 class ClassReliabilityBins:
-    """Reliability bins of each class; ``bins[c]`` are those of class c.
+    """Reliability bins of each class; ``bins[c]`` are the bins of class c.
 
     Attributes:
         counts: (C, B) number of known samples in each bin.
@@ -99,13 +99,8 @@ class ClassReliabilityBins:
         return len(self.counts)
 
     def __getitem__(self, index: int) -> ReliabilityBins:
-        return ReliabilityBins(
-            self.counts[index],
-            self.mean_probability[index],
-            self.positive_rate[index],
-            self.edges[index],
-            self.binning,
-        )
+        arrays = (self.counts, self.mean_probability, self.positive_rate, self.edges)
+        return ReliabilityBins(*(array[index] for array in arrays), self.binning)
 
     @property
     def num_bins(self) -> int:
@@ -113,10 +108,10 @@ class ClassReliabilityBins:
 
 
 class CalibrationErrors(NamedTuple):
-    """Calibration errors in [0, 1], each a summary of :math:`|\\text{positive rate} - \\text{mean probability}|`.
+    r"""Calibration errors in [0, 1], each a summary of :math:`|\text{positive rate} - \text{mean probability}|`.
 
     Attributes:
-        ace: Unweighted mean over the bins, in one of the three readings; over the non-empty ones by default.
+        ace: Unweighted mean over the bins, in one of the three variants; over the non-empty ones by default.
         mce: Maximum over the non-empty bins.
         ece: Mean weighted by the number of pairs in each bin.
     """
@@ -170,13 +165,7 @@ def reliability_bins(
         num_bins: Number of bins.
         binning: ``'width'`` or ``'mass'``.
     """
-    check_binning(num_bins, binning)
-    probabilities = as_probabilities(probabilities)
-    labels = as_labels_of(probabilities, labels, 'probabilities')
-    limits = pooled_limits(probabilities, labels, num_bins, binning)
-    sums = sums_in_bins(probabilities, labels, limits)
-    counts, means, rates = (array[0] for array in _means_of(sums))
-    return ReliabilityBins(counts, means, rates, _edges_of(limits), binning)
+    return ReliabilityBins(*(array[0] for array in _bins_of(probabilities, labels, num_bins, binning, 'all')), binning)
 
 
 def class_reliability_bins(
@@ -190,17 +179,26 @@ def class_reliability_bins(
         num_bins: Number of bins.
         binning: ``'width'``, with the same limits for all classes, or ``'mass'``, with limits of each class.
     """
+    return ClassReliabilityBins(*_bins_of(probabilities, labels, num_bins, binning, 'class'), binning)
+
+
+def _bins_of(
+    probabilities: ArrayLike, labels: ArrayLike, num_bins: int, binning: Binning, by: Literal['all', 'class']
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Compute the (G, B) counts, mean probabilities and positive rates and the (G, B + 1) limits of G groups."""
     check_binning(num_bins, binning)
     probabilities = as_probabilities(probabilities)
     labels = as_labels_of(probabilities, labels, 'probabilities')
-    limits = class_limits(probabilities, labels, num_bins, binning)
-    sums = sums_in_bins(probabilities, labels, limits, by='class')
-    edges = np.broadcast_to(_edges_of(limits).T, (labels.shape[1], num_bins + 1))
-    return ClassReliabilityBins(*_means_of(sums), edges, binning)
+    limits = bin_limits(probabilities, labels, num_bins, binning, by)
+    counts, positives, total = sums_in_bins(probabilities, labels, limits, by)
+    outer = np.ones((1, *limits.shape[1:]))
+    edges = np.concatenate([0 * outer, limits, outer]).T
+    with np.errstate(invalid='ignore'):
+        return counts, total / counts, positives / counts, np.broadcast_to(edges, (len(counts), num_bins + 1))
 
 
 def calibration_errors(bins: ReliabilityBins, ace: AceReading = 'non-empty') -> CalibrationErrors:
-    """Read the calibration errors from reliability bins; all NaN when every bin is empty.
+    """Compute the calibration errors from reliability bins; all NaN when every bin is empty.
 
     On pooled labels and bins of equal width they are netcal's ACE, MCE and ECE and torchmetrics' binary calibration
     error of norm ``max`` and ``l1``. Those differ where a probability lies on a limit of a bin: netcal moves 0 and 1
@@ -208,7 +206,7 @@ def calibration_errors(bins: ReliabilityBins, ace: AceReading = 'non-empty') -> 
 
     Args:
         bins: What :func:`reliability_bins` returns.
-        ace: Which ACE: ``'non-empty'``, ``'all'`` or, for bins of equal mass, ``'adaptive'``; see
+        ace: Variant of ACE: ``'non-empty'``, ``'all'`` or, for bins of equal mass, ``'adaptive'``; see
             :mod:`mmml_losses.evaluation.functional.calibration`.
     """
     check_ace(ace, bins.binning)
@@ -217,11 +215,11 @@ def calibration_errors(bins: ReliabilityBins, ace: AceReading = 'non-empty') -> 
 
 
 def class_calibration_errors(bins: ClassReliabilityBins, ace: AceReading = 'non-empty') -> ClassCalibrationErrors:
-    """Read the calibration errors of each class; ``mean`` averages them over the classes.
+    """Compute the calibration errors of each class; ``mean`` averages them over the classes.
 
     Args:
         bins: What :func:`class_reliability_bins` returns.
-        ace: Which ACE, as for :func:`calibration_errors`. With ``'adaptive'``, the mean over the classes is the
+        ace: Variant of ACE, as for :func:`calibration_errors`. With ``'adaptive'``, the mean over the classes is the
             adaptive calibration error as Nixon et al. define it.
     """
     check_ace(ace, bins.binning)
@@ -229,7 +227,7 @@ def class_calibration_errors(bins: ClassReliabilityBins, ace: AceReading = 'non-
 
 
 def check_ace(ace: str, binning: str = 'mass') -> None:
-    """Refuse a reading of ACE that does not exist or does not fit the bins."""
+    """Raise if a variant of ACE does not exist or does not fit the bins."""
     if ace not in ACE_READINGS:
         raise ValueError(f'ace must be one of {ACE_READINGS}, got {ace!r}')
     if ace == 'adaptive' and binning != 'mass':
@@ -239,7 +237,7 @@ def check_ace(ace: str, binning: str = 'mass') -> None:
 def errors_of(
     counts: np.ndarray, mean_probability: np.ndarray, positive_rate: np.ndarray, ace: AceReading
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """ACE, MCE and ECE over the last axis of (..., B) arrays; NaN where every bin is empty."""
+    """Compute ACE, MCE and ECE over the last axis of (..., B) arrays; NaN where every bin is empty."""
     gaps = np.where(counts > 0, np.abs(positive_rate - mean_probability), 0.0)
     num_pairs = counts.sum(axis=-1)
     num_bins = counts.shape[-1] if ace == 'all' else (counts > 0).sum(axis=-1)
@@ -249,72 +247,39 @@ def errors_of(
         return mean_gap, gaps.max(axis=-1) + empty, (gaps * counts).sum(axis=-1) / num_pairs
 
 
-def _means_of(sums: BinSums) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    with np.errstate(invalid='ignore'):
-        return sums.counts, sums.probability / sums.counts, sums.positives / sums.counts
-
-
-def _edges_of(limits: np.ndarray) -> np.ndarray:
-    outer = np.ones((1, *limits.shape[1:]))
-    return np.concatenate([0 * outer, limits, outer])
-
-
 def _without_nan(values: np.ndarray) -> list[float | None]:
     return [None if np.isnan(value) else float(value) for value in values]
 
 
-class BinSums(NamedTuple):
-    """What bins hold, group by group.
-
-    Attributes:
-        counts: (G, B) number of known pairs.
-        positives: (G, B) number of positive pairs.
-        probability: (G, B) sum of the predicted probabilities.
-    """
-
-    counts: np.ndarray
-    positives: np.ndarray
-    probability: np.ndarray
-
-
 def check_binning(num_bins: int, binning: str) -> None:
-    """Refuse a number of bins or a way of binning that does not exist."""
+    """Raise if a number of bins or a kind of binning does not exist."""
     check_whole_number('num_bins', num_bins, 1)
     if binning not in BINNINGS:
         raise ValueError(f'binning must be one of {BINNINGS}, got {binning!r}')
 
 
 def equal_width_limits(num_bins: int) -> np.ndarray:
-    """(B - 1,) limits between bins of equal width."""
+    """Return the (B - 1,) limits between bins of equal width."""
     return np.arange(1, num_bins) / num_bins
 
 
-def pooled_limits(probabilities: np.ndarray, labels: np.ndarray, num_bins: int, binning: Binning) -> np.ndarray:
-    """(B - 1,) limits between the bins of all known pairs together."""
-    return equal_width_limits(num_bins) if binning == 'width' else equal_mass_limits(probabilities, labels, num_bins)
+def bin_limits(
+    probabilities: np.ndarray, labels: np.ndarray, num_bins: int, binning: Binning, by: Literal['all', 'class'] = 'all'
+) -> np.ndarray:
+    """Find the limits between the bins of :func:`reliability_bins`: (B - 1,) if all classes share them, or (B - 1, C).
 
-
-def class_limits(probabilities: np.ndarray, labels: np.ndarray, num_bins: int, binning: Binning) -> np.ndarray:
-    """Limits between the bins of each class: (B - 1,) if all have the same, else (B - 1, C)."""
-    if binning == 'width':
-        return equal_width_limits(num_bins)
-    return class_equal_mass_limits(probabilities, labels, num_bins)
-
-
-def equal_mass_limits(probabilities: np.ndarray, labels: np.ndarray, num_bins: int) -> np.ndarray:
-    r"""(B - 1,) limits between bins that hold equally many of the n known pairs, as far as ties allow.
-
-    Bin :math:`b` starts with the value at position :math:`\lfloor b n / B \rfloor` of the sorted pairs, so equal values
-    share a bin, whatever the order of the pairs. A value that is more frequent than a bin is large leaves bins empty.
+    The limits of equal mass are exact, whatever the order of the pairs.
     """
+    if binning == 'mass' and by == 'class':
+        return class_equal_mass_limits(probabilities, labels, num_bins)
     num_known = sum(int((labels[rows] >= 0).sum()) for rows in row_blocks(*labels.shape))
-    if num_known == 0 or num_bins == 1:
+    if binning == 'width' or num_known == 0 or num_bins == 1:
         return equal_width_limits(num_bins)
     return values_at(probabilities, labels, np.arange(1, num_bins) * num_known // num_bins)
 
 
 def class_equal_mass_limits(probabilities: np.ndarray, labels: np.ndarray, num_bins: int) -> np.ndarray:
-    """(B - 1, C) limits as :func:`equal_mass_limits` finds them, for each class on its own."""
+    """Find the (B - 1, C) limits between the bins of equal mass of each class."""
     num_samples, num_classes = probabilities.shape
     limits = np.empty((num_bins - 1, num_classes))
     for columns in row_blocks(num_classes, num_samples):
@@ -331,10 +296,10 @@ def class_equal_mass_limits(probabilities: np.ndarray, labels: np.ndarray, num_b
 
 
 def values_at(probabilities: np.ndarray, labels: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Values at given positions of the sorted known probabilities, exact and without sorting or copying them all.
+    """Find the values at given positions of the sorted known probabilities, without sorting or copying them all.
 
-    The bit patterns of floats that are not negative are ordered like the floats themselves. Each pass counts the next
-    digit of the patterns that begin like a wanted one, and so settles this digit of each wanted pattern.
+    The bit patterns of floats that are not negative have the order of the floats themselves. Each pass counts the next
+    digit of the patterns that begin like a wanted one, and so determines this digit of each wanted pattern.
 
     Args:
         probabilities: (N, C) numbers in [0, 1].
@@ -365,7 +330,7 @@ def values_at(probabilities: np.ndarray, labels: np.ndarray, positions: np.ndarr
 
 
 def bin_numbers(values: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Number of the bin of each value: how many limits do not exceed it.
+    """Return the number of the bin of each value: how many limits do not exceed it.
 
     Args:
         values: (n, C) float64.
@@ -381,14 +346,17 @@ def bin_numbers(values: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 def sums_in_bins(
     probabilities: np.ndarray, labels: np.ndarray, limits: np.ndarray, by: Literal['all', 'class', 'sample'] = 'all'
-) -> BinSums:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Count and add up the known pairs in each bin.
 
     Args:
         probabilities: (N, C) numbers in [0, 1].
         labels: (N, C) with 1, 0 and -1 (unknown, left out).
         limits: (B - 1,) limits between the bins, or (B - 1, C) with those of each class.
-        by: Which pairs make a group: all of them (G = 1), those of a class (G = C) or those of a sample (G = N).
+        by: Groups of pairs: all pairs (G = 1), the pairs of a class (G = C) or the pairs of a sample (G = N).
+
+    Returns:
+        (G, B) numbers of known pairs and of positive ones, and sums of the predicted probabilities.
     """
     num_bins = len(limits) + 1
     num_groups = {'all': 1, 'class': labels.shape[1], 'sample': labels.shape[0]}[by]
@@ -406,9 +374,9 @@ def sums_in_bins(
         bins *= 2
         bins += labels[rows][known]
         counts[target] += np.bincount(bins, minlength=2 * local).reshape(-1, num_bins, 2)
-    return BinSums(counts.sum(axis=2), counts[..., 1], total)
+    return counts.sum(axis=2), counts[..., 1], total
 
 
 def _working_type(dtype: np.dtype) -> type[np.floating]:
-    """A type that holds every value of another and that numpy sorts and views quickly."""
+    """Return a type that holds every value of another and that numpy sorts and views quickly."""
     return np.float32 if dtype in (np.float16, np.float32) else np.float64

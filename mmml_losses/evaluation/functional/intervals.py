@@ -9,7 +9,7 @@ import numpy as np
 
 from ...utils import arrays
 from ...utils.arrays import ArrayLike, as_labels_of, as_probabilities, check_whole_number
-from .calibration import AceReading, Binning, check_ace, check_binning, errors_of, pooled_limits, sums_in_bins
+from .calibration import AceReading, Binning, bin_limits, check_ace, check_binning, errors_of, sums_in_bins
 from .scores import clip_of, clipped_log_loss, fit_line, line_sums, sample_sums, squared_error
 
 BIN_MEASURES = ('ace', 'mce', 'ece')
@@ -84,7 +84,7 @@ def calibration_intervals(
     probabilities = as_probabilities(probabilities)
     labels = as_labels_of(probabilities, labels, 'probabilities')
 
-    limits = pooled_limits(probabilities, labels, num_bins, binning)
+    limits = bin_limits(probabilities, labels, num_bins, binning)
     clip = clip_of(probabilities, None)
     parts = [_binned(probabilities, labels, limits, ace)]
     if {'brier', 'nll'} & set(measures):

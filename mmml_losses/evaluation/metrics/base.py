@@ -1,4 +1,4 @@
-"""The base of all metrics here: collect scores and labels as tensors, gather them as tensors, compute once."""
+"""Collect scores and labels as tensors, gather them as tensors, and compute a metric once."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .gathering import PredictionCollector, broadcast_json
 
 
 class PredictionMetric(BaseMetric):
-    """A metric of scores and labels over the whole dataset, exact under distributed evaluation.
+    """Metric of scores and labels over the whole dataset, exact under distributed evaluation.
 
-    Data samples carry ``pred_score`` (C,), and ``gt_score`` (C,) with 1, 0 or -1 (unknown) or ``gt_label`` (class
+    Data samples have ``pred_score`` (C,), and ``gt_score`` (C,) with 1, 0 or -1 (unknown) or ``gt_label`` (class
     indices, possibly none). Scores are kept as float32 and labels as int8: five bytes for each (sample, class) pair.
-    By their ``sample_idx`` samples are counted once each, whatever sampler dealt them; without it, or where datasets
-    are joined, the sampler must be one that deals them in turn and adds what it repeats at the end.
+    Samples are counted once each by their ``sample_idx``, with any sampler. Without it, or where datasets are joined,
+    the sampler must deal samples to the ranks in turn and repeat samples only at the end.
 
-    A subclass implements :meth:`compute_metrics`. One that needs more than scores and labels names it in
+    A subclass implements :meth:`compute_metrics`. If it needs more than scores and labels, it names that in
     :attr:`columns`. Several metrics share one collection in a :class:`MultiLabelEvaluator`.
 
     Args:
@@ -38,11 +38,14 @@ class PredictionMetric(BaseMetric):
     default_prefix = 'multi-label'
 
     columns: tuple[str, ...] = ('scores', 'labels')
-    """What of :class:`Predictions` the metric needs: ``scores`` and ``labels``, and perhaps ``image_paths`` and
-    ``true_labels``; ``sample_idx`` is always there, with -1 for samples without."""
+    """Attributes of :class:`Predictions` that the metric needs: ``scores`` and ``labels``, and perhaps ``image_paths``
+    and ``true_labels``. ``sample_idx`` is always there, with -1 for samples without it."""
+
+    needs_probabilities = False
+    """Whether scores must be probabilities."""
 
     measures_scores = True
-    """Whether the figures depend on the scores, so that recalibrated scores have figures of their own."""
+    """Whether the metric depends on the scores, so that it is computed again from recalibrated scores."""
 
     def __init__(self, prefix: str | None = None):
         super().__init__(prefix=prefix)
@@ -53,13 +56,13 @@ class PredictionMetric(BaseMetric):
         """Compute the metrics of the whole dataset, on the main process only."""
 
     def check_samples(self, data_samples: Sequence[dict]) -> None:
-        """Refuse a batch that the metric cannot use: the first one, and not when hours have passed."""
+        """Raise if the metric cannot use a batch, so that the run stops at the first batch and not after hours."""
+        if self.needs_probabilities:
+            for sample in data_samples:
+                refuse_raw_scores(sample['pred_score'], type(self).__name__)
 
     def details(self) -> dict[str, Any]:
-        """What else the last evaluation found, as plain data that goes into a JSON file; nothing by default.
-
-        Only the main process knows it.
-        """
+        """Return more results of the last evaluation as data for a JSON file, on the main process; none by default."""
         return {}
 
     @property
@@ -74,11 +77,7 @@ class PredictionMetric(BaseMetric):
         self._collected.keep(batch)
 
     def evaluate(self, size: int) -> dict[str, float]:
-        """Compute the metrics over all ranks.
-
-        Args:
-            size: Number of samples in the dataset, without what a sampler added to even out the ranks.
-        """
+        """Compute the metrics over all ranks; ``size`` is the number of samples without repeated ones."""
         predictions = self._collected.gather(size, self.class_names)
         metrics = None
         if predictions is not None:
@@ -87,11 +86,11 @@ class PredictionMetric(BaseMetric):
         return broadcast_json(metrics)
 
     def named_metrics(self, predictions: Predictions) -> dict[str, float]:
-        """The metrics under the names that they are reported by."""
+        """Compute the metrics, with the prefix in their names."""
         return {f'{self.prefix}/{name}': value for name, value in self.compute_metrics(predictions).items()}
 
     def log(self, message: str, level: int = logging.INFO) -> None:
-        """Tell the user something through MMEngine's logger."""
+        """Log a message through MMEngine's logger."""
         print_log(f'{type(self).__name__}: {message}', logger='current', level=level)
 
 
@@ -99,14 +98,13 @@ class PredictionMetric(BaseMetric):
 class SavePredictions(PredictionMetric):
     """Save scores, labels, class names, image paths and sample indices of the whole dataset to one ``.npz`` file.
 
-    :func:`mmml_losses.evaluation.load_predictions` reads it back. A sample without ``img_path`` is saved with an
-    empty path, one without ``sample_idx`` with -1. Where samples have a ``true_label`` (of a dataset wrapper that
-    changes labels, packed by ``PackInputs(algorithm_keys=['true_label'])``) the true labels are saved as well, with
-    -1 for a sample that has none.
+    :func:`mmml_losses.evaluation.load_predictions` reads the file. A sample without ``img_path`` has an empty path, one
+    without ``sample_idx`` has -1. If samples have a ``true_label`` (from a dataset wrapper that changes labels, packed
+    by ``PackInputs(algorithm_keys=['true_label'])``), the true labels are saved as well, as -1 for a sample without.
 
     Args:
-        out_file: Where to write; must end with ``.npz``.
-        prefix: Unused, since nothing is reported; taken so that all metrics take it.
+        out_file: Path of the file; must end with ``.npz``.
+        prefix: Unused, since nothing is reported.
     """
 
     columns = ('scores', 'labels', 'image_paths', 'sample_idx', 'true_labels')
@@ -123,20 +121,20 @@ class SavePredictions(PredictionMetric):
 
 
 def class_names_of(dataset_meta: dict | None) -> tuple[str, ...]:
-    """Class names in the meta information of a dataset, or nothing if it has none."""
+    """Read the class names from the meta information of a dataset, or nothing if it has none."""
     meta = dataset_meta or {}
     return tuple(meta.get('classes') or meta.get('CLASSES') or ())
 
 
 def warn_of_missing_samples(predictions: Predictions, size: int, who: str) -> None:
-    """Say it when an evaluation is of less than the dataset."""
+    """Log a warning if an evaluation has fewer samples than the dataset."""
     if predictions.num_samples < size:
         message = f'{who}: saw {predictions.num_samples} of {size} samples'
         print_log(message, logger='current', level=logging.WARNING)
 
 
 def refuse_raw_scores(scores: Any, who: str, name: str = 'pred_score') -> None:
-    """Refuse scores outside of [0, 1], and say how they become probabilities."""
+    """Raise if scores are outside of [0, 1], with a hint on how they become probabilities."""
     scores = torch.as_tensor(scores)
     if scores.numel():
         for extreme in torch.aminmax(scores.detach()):
@@ -148,7 +146,7 @@ def refuse_raw_scores(scores: Any, who: str, name: str = 'pred_score') -> None:
 
 
 def finite_or_none(value: Any) -> Any:
-    """Plain data with None for the NaN and the infinities in its dicts and lists, which JSON does not know."""
+    """Replace NaN and infinities, which JSON does not have, by None in dicts and lists."""
     if isinstance(value, dict):
         return {key: finite_or_none(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -157,6 +155,6 @@ def finite_or_none(value: Any) -> Any:
 
 
 def distinct_names(class_names: Sequence[str]) -> list[str]:
-    """Class names to report figures by: those that several classes share come with their index."""
+    """Make class names distinct: a name that several classes share is followed by the class index."""
     counts = Counter(class_names)
     return [f'{name} ({index})' if counts[name] > 1 else name for index, name in enumerate(class_names)]

@@ -32,10 +32,9 @@ from ..functional.detection import (
     detection_columns,
     match_detections,
 )
-from ..functional.intervals import Interval, calibration_intervals, check_resampling
+from ..functional.intervals import calibration_intervals, check_resampling
 from ..functional.predictions import Predictions, checked_npz_path, save_predictions
 from ..functional.scores import (
-    CalibrationLine,
     brier_score,
     calibration_line,
     class_brier_scores,
@@ -50,17 +49,17 @@ LINE_ITEMS = ('slope', 'intercept')
 # Items and the units that they are reported in.
 ITEMS = {'ACE': 100, 'MCE': 100, 'ECE': 100, 'Brier': 100, 'NLL': 1, 'slope': 1, 'intercept': 1}
 PER = ('pooled', 'class', 'each')
-# What becomes of a detection beside 1 (found an object), 0 (found none) and -1 (found an ignored one).
+# Matches of detections next to 1 (found an object), 0 (found none) and -1 (found an ignored one).
 BELOW, ABSENT = -2, -3
-# Rows are filled up to multiples of it, so that an image with one detection more does not start a new block of rows.
+# The width of rows is rounded up to a multiple of it, so that one detection more does not start a new block of rows.
 WIDTH_STEP = 32
 
 
 @METRICS.register_module()
 class CalibrationError(PredictionMetric):
-    """How far predicted probabilities are from observed frequencies.
+    """Calibration errors: how far predicted probabilities are from observed frequencies.
 
-    Known (sample, class) pairs fall into bins by predicted probability; the gap of a bin is the distance between its
+    Known (sample, class) pairs fall into bins by predicted probability. The gap of a bin is the distance between its
     mean probability and its share of positives. ``ACE`` is the unweighted mean gap (Neumann et al.), ``MCE`` the
     largest gap, ``ECE`` the mean gap weighted by the size of the bins. ``Brier`` is the mean squared error. These four
     are in percent. ``NLL`` is the negative log-likelihood in nats. ``slope`` and ``intercept`` are those of the
@@ -69,23 +68,25 @@ class CalibrationError(PredictionMetric):
     Args:
         num_bins: Number of bins.
         binning: ``'width'``, bins of equal width, or ``'mass'``, bins that hold equally many pairs.
-        ace: Which ACE: over the ``'non-empty'`` bins, over ``'all'`` bins where an empty one counts as 0, or
+        ace: Variant of ACE: over the ``'non-empty'`` bins, over ``'all'`` bins where an empty one counts as 0, or
             ``'adaptive'``, over bins of equal mass (with ``binning='mass'``).
         per: One or several of ``'pooled'`` (over all pairs, as ``ACE``), ``'class'`` (the mean over the classes that
             have a known label, as ``ACE@class``) and ``'each'`` (of each class, as ``ACE/<class name>``). Slope and
             intercept are pooled only.
-        items: What to report: some of ``'ACE'``, ``'MCE'``, ``'ECE'``, ``'Brier'``, ``'NLL'``, ``'slope'``,
+        items: Items to report: some of ``'ACE'``, ``'MCE'``, ``'ECE'``, ``'Brier'``, ``'NLL'``, ``'slope'``,
             ``'intercept'``.
         num_resamples: Resamples of the images for a bootstrap interval of each pooled item, reported as
             ``ACE_lower`` and ``ACE_upper``; 0 for none.
-        confidence: Of the intervals.
-        seed: Of the resamples.
+        confidence: Confidence of the intervals.
+        seed: Seed of the resamples.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
         bins: Reliability bins of the last evaluation, for plots; None before it and on other than the main process.
-        class_bins: Those of each class; None likewise, and where ``per`` is ``'pooled'`` alone.
+        class_bins: Bins of each class; None likewise, and if ``per`` is ``'pooled'`` alone.
     """
+
+    needs_probabilities = True
 
     def __init__(
         self,
@@ -116,11 +117,6 @@ class CalibrationError(PredictionMetric):
         self.class_bins: ClassReliabilityBins | None = None
         self._details: dict[str, Any] = {}
 
-    def check_samples(self, data_samples: Sequence[dict]) -> None:
-        """Refuse scores that are no probabilities with the first batch."""
-        for sample in data_samples:
-            refuse_raw_scores(sample['pred_score'], type(self).__name__)
-
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
         scores, labels = predictions.scores, predictions.labels
         self.bins = reliability_bins(scores, labels, self.num_bins, self.binning)
@@ -140,7 +136,7 @@ class CalibrationError(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """The bins, the counts of pairs, and what was computed for each class."""
+        """Return the bins, the counts of pairs, and the values of each class."""
         return self._details
 
     def _pooled(self, scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
@@ -149,12 +145,13 @@ class CalibrationError(PredictionMetric):
         if set(LINE_ITEMS) & set(self.items):
             line = calibration_line(scores, labels)
             self._details['line'] = line.status
-            self._say_why_not_fitted(line)
+            if line.status != 'fitted':
+                self.log(f'no slope and intercept could be fitted: {line.status}', logging.WARNING)
             values |= {'slope': line.slope, 'intercept': line.intercept}
         return {item: ITEMS[item] * values[item] for item in self.items}
 
     def _intervals(self, scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-        intervals: dict[str, Interval] = calibration_intervals(
+        intervals = calibration_intervals(
             scores,
             labels,
             self.num_bins,
@@ -165,11 +162,11 @@ class CalibrationError(PredictionMetric):
             confidence=self.confidence,
             seed=self.seed,
         )
-        return {
-            f'{item}_{end}': ITEMS[item] * getattr(intervals[item.lower()], end)
-            for item in self.items
-            for end in ('lower', 'upper')
-        }
+        metrics = {}
+        for item in self.items:
+            interval = intervals[item.lower()]
+            metrics |= {f'{item}_lower': ITEMS[item] * interval.lower, f'{item}_upper': ITEMS[item] * interval.upper}
+        return metrics
 
     def _by_class(self, scores: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, float]:
         self.class_bins = class_reliability_bins(scores, labels, self.num_bins, self.binning)
@@ -196,13 +193,9 @@ class CalibrationError(PredictionMetric):
         return metrics
 
     def _scores_of(self, scores: np.ndarray, labels: np.ndarray, brier: Callable, nll: Callable) -> dict[str, Any]:
-        """The proper scores that are asked for."""
+        """Compute the requested proper scores."""
         functions = {'Brier': brier, 'NLL': nll}
         return {item: function(scores, labels) for item, function in functions.items() if item in self.items}
-
-    def _say_why_not_fitted(self, line: CalibrationLine) -> None:
-        if line.status != 'fitted':
-            self.log(f'no slope and intercept could be fitted: {line.status}', logging.WARNING)
 
 
 def _mean_of_known(values: np.ndarray) -> float:
@@ -212,31 +205,31 @@ def _mean_of_known(values: np.ndarray) -> float:
 
 @METRICS.register_module()
 class DetectionCalibrationError(CalibrationError):
-    """How far the scores of a detector are from the share of its detections that are right.
+    """Calibration errors of a detector: how far its scores are from the share of its detections that are right.
 
     Detections are matched to objects image by image, as in COCO's evaluation (see
     :func:`mmml_losses.evaluation.match_detections`); their scores then fall into bins. ``D-ECE`` is the detection
     expected calibration error of Kueppers et al. for the scores alone, and ``D-ACE``, ``D-MCE``, … are the other
     measures of :class:`CalibrationError` over detections. Detections of ignored objects are left out.
 
-    Reads MMDetection's data samples: ``pred_instances``, ``gt_instances`` and ``ignored_instances`` with ``bboxes``
-    and ``labels``, and the ``scores`` of the first. The pipeline must therefore load annotations, and after ``Resize``:
-    predictions are in the coordinates of the original image. Matching is done by each process for its own images, and
-    only scores and matches travel.
+    The metric reads MMDetection's data samples: ``pred_instances``, ``gt_instances`` and ``ignored_instances`` with
+    ``bboxes`` and ``labels``, and the ``scores`` of the first. Predictions are in the coordinates of the original
+    image, so the pipeline must load annotations after ``Resize``. Each process matches its own images and sends only
+    scores and matches.
 
     Args:
         iou_threshold: Least overlap of a match.
         min_score: Detections below this score are left out.
-        ignored_overlap: What a detection's overlap with an ignored object is measured against: the ``'detection'``
-            (COCO's crowds) or the ``'union'`` (VOC's difficult objects).
+        ignored_overlap: Area that the intersection with an ignored object is divided by: the ``'detection'`` (COCO's
+            crowds) or the ``'union'`` (VOC's difficult objects).
         num_bins: Number of bins.
         binning: ``'width'`` or ``'mass'``, as for :class:`CalibrationError`.
-        ace: Which ACE, as there.
-        items: What to report, as there; each with ``D-`` before its name.
+        ace: Variant of ACE, as there.
+        items: Items to report, as there; each with ``D-`` before its name.
         num_resamples: Resamples of the images for bootstrap intervals, as there.
-        confidence: Of the intervals.
-        seed: Of the resamples.
-        out_file: Where to save the scores and what became of each detection, if anywhere: an ``.npz`` file of
+        confidence: Confidence of the intervals.
+        seed: Seed of the resamples.
+        out_file: Where to save the scores and matches, if anywhere: an ``.npz`` file of
             :class:`~mmml_losses.evaluation.Predictions` with a row for each image and a column for each detection,
             which the tools for pictures of calibration read.
         prefix: Prefix of the metric names; ``detection`` by default.
@@ -268,10 +261,10 @@ class DetectionCalibrationError(CalibrationError):
         check_matching(iou_threshold, ignored_overlap, min_score)
         self.out_file = None if out_file is None else checked_npz_path(out_file, 'out_file')
         self.iou_threshold, self.min_score, self.ignored_overlap = iou_threshold, min_score, ignored_overlap
-        # A row is an image: its scores, and what became of each detection.
+        # A row is an image: its scores and the match of each detection.
         self._stores = {
             'scores': RowStore(torch.float32, fill=0),
-            'fates': RowStore(torch.int8, fill=ABSENT),
+            'matches': RowStore(torch.int8, fill=ABSENT),
             'sample_idx': RowStore(torch.int64),
         }
 
@@ -280,50 +273,46 @@ class DetectionCalibrationError(CalibrationError):
         for sample in data_samples:
             detections, objects = _detections_of(sample), _objects_of(sample)
             refuse_raw_scores(detections.scores, type(self).__name__, 'scores of pred_instances')
-            fates = match_detections(detections, objects, self.iou_threshold, self.ignored_overlap)
+            matches = match_detections(detections, objects, self.iou_threshold, self.ignored_overlap)
             scores = detections.scores.float()
-            fates[scores.numpy() < self.min_score] = BELOW
-            padding = (0, -len(fates) % WIDTH_STEP)
+            matches[scores.numpy() < self.min_score] = BELOW
+            padding = (0, -len(matches) % WIDTH_STEP)
             self._stores['scores'].append(torch.from_numpy(np.pad(scores.numpy(), padding))[None])
-            self._stores['fates'].append(torch.from_numpy(np.pad(fates, padding, constant_values=ABSENT))[None])
+            self._stores['matches'].append(torch.from_numpy(np.pad(matches, padding, constant_values=ABSENT))[None])
             self._stores['sample_idx'].append(read_sample_idx([sample]))
 
     def evaluate(self, size: int) -> dict[str, float]:
-        """Compute the metrics over all ranks.
-
-        Args:
-            size: Number of images in the dataset, without what a sampler added to even out the ranks.
-        """
+        """Compute the metrics over all ranks; ``size`` is the number of images without repeated ones."""
         gathered = gather_samples(self._stores, size)
         metrics = None
         if gathered is not None:
-            fates = gathered['fates']
+            matches = gathered['matches']
             predictions = Predictions(
                 gathered['scores'].numpy(),
-                fates.clamp(min=-1).numpy(),
-                detection_columns(fates.size(1)),
+                matches.clamp(min=-1).numpy(),
+                detection_columns(matches.size(1)),
                 sample_idx=gathered['sample_idx'].numpy(),
             )
             warn_of_missing_samples(predictions, size, type(self).__name__)
             metrics = self.named_metrics(predictions)
-            self._count(fates)
+            self._count(matches)
             if self.out_file is not None:
                 save_predictions(self.out_file, predictions)
-                self.log(f'wrote the detections in {len(fates)} images to {self.out_file}')
+                self.log(f'wrote the detections in {len(matches)} images to {self.out_file}')
         return broadcast_json(metrics)
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
         return {f'D-{name}': value for name, value in super().compute_metrics(predictions).items()}
 
-    def _count(self, fates: Tensor) -> None:
-        """Say how many detections were counted and left out."""
-        del self._details['num_unknown']  # places without a detection are among them
+    def _count(self, matches: Tensor) -> None:
+        """Count detections by their match for the details, and log the counts."""
+        del self._details['num_unknown']  # it includes places without a detection
         counts = {
-            'num_images': len(fates),
-            'num_matched': int((fates == 1).sum()),
-            'num_unmatched': int((fates == 0).sum()),
-            'num_ignored': int((fates == -1).sum()),
-            'num_below_min_score': int((fates == BELOW).sum()),
+            'num_images': len(matches),
+            'num_matched': int((matches == 1).sum()),
+            'num_unmatched': int((matches == 0).sum()),
+            'num_ignored': int((matches == -1).sum()),
+            'num_below_min_score': int((matches == BELOW).sum()),
         }
         self._details |= counts
         self.log(
@@ -357,5 +346,5 @@ def _objects_of(sample: Mapping) -> Objects:
 
 
 def _plain(values: Any) -> Tensor:
-    """A tensor on the CPU; MMDetection's boxes keep theirs in ``tensor``."""
+    """Return a tensor on the CPU; MMDetection's boxes have it in their attribute ``tensor``."""
     return torch.as_tensor(getattr(values, 'tensor', values)).detach().cpu()

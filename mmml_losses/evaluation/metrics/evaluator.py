@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any
 
-from mmengine.dist import is_main_process
 from mmengine.evaluator import BaseMetric, Evaluator
 from mmengine.logging import print_log
 from mmengine.structures import BaseDataElement
@@ -20,15 +19,15 @@ from .gathering import PredictionCollector, broadcast_json
 
 @EVALUATOR.register_module()
 class MultiLabelEvaluator(Evaluator):
-    """Feeds any number of metrics from one collection of predictions.
+    """Evaluator that collects predictions once for any number of metrics.
 
-    In a plain list of metrics each of them keeps the scores of the dataset, and sends them to the main process. Here
-    they are kept once, gathered once, and handed to each :class:`PredictionMetric` as the same read-only
-    :class:`Predictions`. Metrics of other projects may stand in the same list and work as usual, and metrics may be
-    appended to ``metrics`` until the first batch comes.
+    In a plain list of metrics, each one keeps the scores of the dataset and sends them to the main process. Here they
+    are kept once, gathered once, and passed to each :class:`PredictionMetric` as the same read-only
+    :class:`Predictions`. Metrics of other projects may be in the same list and work as usual. Metrics may be appended
+    to ``metrics`` until the first batch.
 
-    With ``post_hoc`` every such metric is computed once more from recalibrated scores, and reported beside the raw
-    figures: ``multi-label/ACE`` and ``multi-label/phi/ACE``.
+    With ``post_hoc``, every such metric is computed again from recalibrated scores and reported next to the raw
+    one: ``multi-label/ACE`` and ``multi-label/phi/ACE``.
 
     Args:
         metrics: Metrics or their configs.
@@ -55,11 +54,9 @@ class MultiLabelEvaluator(Evaluator):
             self.add_post_hoc(name, link)
 
     def add_post_hoc(self, name: str, link: dict | Callable[[Tensor], Tensor]) -> None:
-        """Report every metric of recalibrated scores, too; a link that had this name is replaced.
+        """Report every metric of recalibrated scores, too, with ``name`` between the prefix and the metric's name.
 
-        Args:
-            name: Comes between the prefix and the name of a figure.
-            link: A link or its config.
+        A link that had this name is replaced. ``link`` is a link or its config.
         """
         link = MODELS.build(link) if isinstance(link, dict) else link
         if not name or not callable(link):
@@ -67,16 +64,13 @@ class MultiLabelEvaluator(Evaluator):
         self.post_hoc[name] = link
 
     def process(self, data_samples: Sequence[BaseDataElement | dict], data_batch: Any = None) -> None:
-        """Keep what the metrics need of a batch, and pass the batch on to metrics that collect for themselves.
-
-        Args:
-            data_samples: Predictions of the model with the ground truth.
-            data_batch: The batch as it came from the dataloader.
-        """
+        """Keep what the metrics need of a batch, and pass the batch to metrics that collect for themselves."""
         samples = [each.to_dict() if isinstance(each, BaseDataElement) else each for each in data_samples]
         self._hand_on_meta()
         sharing = self._sharing()
-        self._refuse_useless_links(sharing)
+        if self.post_hoc and not any(metric.measures_scores for metric in sharing):
+            names = ', '.join(type(metric).__name__ for metric in self.metrics) or 'none'
+            raise ValueError(f'post_hoc needs a metric of mmml_losses that it can be measured by, got {names}')
         if sharing:
             collected = self._collector_for(sharing)
             batch = collected.read(samples, len(class_names_of(self.dataset_meta)))
@@ -90,11 +84,7 @@ class MultiLabelEvaluator(Evaluator):
                 metric.process(data_batch, samples)
 
     def evaluate(self, size: int) -> dict[str, float]:
-        """Compute the metrics over all ranks.
-
-        Args:
-            size: Number of samples in the dataset, without what a sampler added to even out the ranks.
-        """
+        """Compute the metrics over all ranks; ``size`` is the number of samples without repeated ones."""
         self._hand_on_meta()
         sharing = self._sharing()
         shared: Iterator[dict[str, float]] | None = None
@@ -116,44 +106,42 @@ class MultiLabelEvaluator(Evaluator):
         return metrics
 
     def details(self) -> dict[str, dict]:
-        """What the metrics found beside their figures, see :func:`details_of`."""
+        """Return the details of all metrics; see :func:`details_of`."""
         return details_of([*self.metrics, *self._recalibrated])
 
     def _evaluate_together(self, sharing: list[PredictionMetric], size: int) -> list[dict[str, float]]:
         collected, self._collected = self._collector_for(sharing), None
         predictions = collected.gather(size, class_names_of(self.dataset_meta))
-        results = None
-        if is_main_process():
-            warn_of_missing_samples(predictions, size, type(self).__name__)
-            results = _measure_in_turn(self._measurements(sharing, predictions))
+        if predictions is None:  # not the main process
+            return broadcast_json(None)
+        warn_of_missing_samples(predictions, size, type(self).__name__)
+        results: list[dict[str, float]] = []
+        try:
+            _protect(predictions)
+            for metric in sharing:
+                results.append(metric.named_metrics(predictions))
+            self._recalibrated = []
+            for name, link in self.post_hoc.items():
+                recalibrated = recalibrate(predictions, link)
+                _protect(recalibrated)
+                for metric in sharing:
+                    if metric.measures_scores:
+                        again = copy(metric)  # the original keeps plots and details of the raw scores
+                        again.prefix = f'{metric.prefix}/{name}'
+                        self._recalibrated.append(again)
+                        results.append(again.named_metrics(recalibrated))
+        except KeyboardInterrupt:
+            found = {name: value for result in results for name, value in result.items()}
+            shown = '  '.join(f'{name}: {value:.4f}' for name, value in found.items())
+            print_log(f'stopped; measured so far: {shown or "nothing"}', logger='current')
+            raise
         return broadcast_json(results)
 
-    def _measurements(
-        self, sharing: list[PredictionMetric], predictions: Predictions
-    ) -> Iterator[tuple[PredictionMetric, Predictions]]:
-        """Each metric with what it measures: first the raw scores, then the recalibrated ones."""
-        _protect(predictions)
-        for metric in sharing:
-            yield metric, predictions
-        self._recalibrated = []
-        for name, link in self.post_hoc.items():
-            recalibrated = recalibrate(predictions, link)
-            _protect(recalibrated)
-            for metric in sharing:
-                if metric.measures_scores:
-                    again = copy(metric)  # what it keeps for plots and details is that of the raw scores
-                    again.prefix = f'{metric.prefix}/{name}'
-                    self._recalibrated.append(again)
-                    yield again, recalibrated
-
     def _sharing(self) -> list[PredictionMetric]:
-        """The metrics that collect nothing of their own."""
-        return [metric for metric in self.metrics if _collects_as_all_do(metric)]
-
-    def _refuse_useless_links(self, sharing: list[PredictionMetric]) -> None:
-        if self.post_hoc and not any(metric.measures_scores for metric in sharing):
-            names = ', '.join(type(metric).__name__ for metric in self.metrics) or 'none'
-            raise ValueError(f'post_hoc needs a metric of mmml_losses that it can be measured by, got {names}')
+        """Return the metrics that share predictions: those that do not override how predictions are collected."""
+        shared = (PredictionMetric.process, PredictionMetric.evaluate)
+        metrics = [metric for metric in self.metrics if isinstance(metric, PredictionMetric)]
+        return [metric for metric in metrics if (type(metric).process, type(metric).evaluate) == shared]
 
     def _collector_for(self, sharing: list[PredictionMetric]) -> PredictionCollector:
         columns = {name for metric in sharing for name in metric.columns}
@@ -168,38 +156,23 @@ class MultiLabelEvaluator(Evaluator):
         return self._collected
 
     def _hand_on_meta(self) -> None:
-        # A metric that was appended later has not been told what the others were.
+        # A metric that was appended later does not have the meta information yet.
         for metric in self.metrics:
             if metric.dataset_meta is None and self.dataset_meta is not None:
                 metric.dataset_meta = self.dataset_meta
 
 
-def _measure_in_turn(measurements: Iterable[tuple[PredictionMetric, Predictions]]) -> list[dict[str, float]]:
-    """The figures of each metric; who stops the work gets to see those that are there."""
-    results: list[dict[str, float]] = []
-    try:
-        for metric, predictions in measurements:
-            results.append(metric.named_metrics(predictions))
-    except KeyboardInterrupt:
-        found = {name: value for result in results for name, value in result.items()}
-        shown = '  '.join(f'{name}: {value:.4f}' for name, value in found.items())
-        print_log(f'stopped; measured so far: {shown or "nothing"}', logger='current')
-        raise
-    return results
-
-
 def _protect(predictions: Predictions) -> None:
-    """Make arrays read-only: what one metric changed, the next would measure."""
+    """Make arrays read-only, so that no metric changes what the next one measures."""
     for array in (predictions.scores, predictions.labels, predictions.true_labels, predictions.sample_idx):
         if array is not None:
             array.setflags(write=False)
 
 
 def details_of(metrics: Iterable[BaseMetric]) -> dict[str, dict]:
-    """What metrics found beside their figures, by prefix and name: plain data for a JSON file.
+    """Return the details of metrics after an evaluation, by prefix and name, as data for a JSON file.
 
-    Args:
-        metrics: Of an evaluation that is over. Those that have no details are left out.
+    Metrics without details are left out.
     """
     found: dict[str, dict] = {}
     for metric in metrics:
@@ -209,10 +182,3 @@ def details_of(metrics: Iterable[BaseMetric]) -> dict[str, dict]:
             same = sum(key == name or key.startswith(f'{name} ') for key in found)
             found[f'{name} {same + 1}' if same else name] = details
     return found
-
-
-def _collects_as_all_do(metric: BaseMetric) -> bool:
-    """Whether a metric reads predictions in no way of its own, which sharing would pass over."""
-    return isinstance(metric, PredictionMetric) and all(
-        getattr(type(metric), name) is getattr(PredictionMetric, name) for name in ('process', 'evaluate')
-    )

@@ -11,36 +11,38 @@ from ...registry import METRICS
 from ..functional.predictions import Predictions
 from ..functional.retrieval import RetrievalMean, RetrievalResult, query_retrieval
 from ..functional.retrieval.measure import check_settings
-from .base import PredictionMetric, finite_or_none, refuse_raw_scores
+from .base import PredictionMetric, finite_or_none
 
 ITEMS = ('overall', 'conditions', 'counts')
 
 
 @METRICS.register_module()
 class QueryRetrieval(PredictionMetric):
-    """How well images are found by the classes that they show and do not show, in percent.
+    """Mean average precision of queries for the classes that images show and do not show, in percent.
 
-    Mean average precision over all queries with a positive and at most ``max_conditions`` conditions (Cheng and
-    Vasconcelos, section 5.3), or over a stratified sample when there are more than ``budget``; a mean of a sample
-    comes with half of the width of its 95 % interval, as ``retrieval_mAP_half_width``. The log has the number of
-    queries before the work starts, and the number of those left out because no image is relevant. See
+    The mean is over all queries with a positive and at most ``max_conditions`` conditions (Cheng and Vasconcelos,
+    section 5.3), or over a stratified sample when there are more than ``budget``. With a sample, half of the width of
+    the 95 % interval is reported, too, as ``retrieval_mAP_half_width``. The log has the number of queries before the
+    work starts, and the number of queries without a relevant image, which are left out. See
     :func:`mmml_losses.evaluation.query_retrieval`.
 
     Args:
         max_conditions: Largest number of conditions of a query.
-        min_positives: Smallest number of classes that a query asks for.
+        min_positives: Smallest number of classes that a query requires.
         budget: The largest number of queries that are all evaluated.
         sample_size: Number of queries to evaluate of more than that.
         seed: Seed of the sample.
-        items: What to report: ``'overall'`` (as ``retrieval_mAP``), ``'conditions'`` (by the number of conditions, as
+        items: Items to report: ``'overall'`` (as ``retrieval_mAP``), ``'conditions'`` (by the number of conditions, as
             ``retrieval_mAP@3``) and ``'counts'`` (by positives and negatives, as ``retrieval_mAP@2P1N``).
         checkpoint_file: Ignored with a warning: no checkpoint is written any more.
-        num_workers: Number of threads; by default as many as the process may use processors.
+        num_workers: Number of threads; by default one for each processor of the process.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
         result: Result of the last evaluation, for plots; None before it and on other than the main process.
     """
+
+    needs_probabilities = True
 
     def __init__(
         self,
@@ -58,25 +60,19 @@ class QueryRetrieval(PredictionMetric):
         unknown = [item for item in items if item not in ITEMS]
         if unknown or isinstance(items, str):
             raise ValueError(f'items must be some of {ITEMS}, got {items!r}')
-        # Bad settings are refused now, and not after hours of inference.
-        check_settings(max_conditions, min_positives, budget, sample_size, seed, num_workers)
         if checkpoint_file is not None:
             warnings.warn('checkpoint_file is ignored: QueryRetrieval writes no checkpoint any more', stacklevel=2)
         self.items = tuple(items)
-        self.settings = {
-            'max_conditions': max_conditions,
-            'min_positives': min_positives,
-            'budget': budget,
-            'sample_size': sample_size,
-            'seed': seed,
-            'num_workers': num_workers,
-        }
+        self.settings = dict(
+            max_conditions=max_conditions,
+            min_positives=min_positives,
+            budget=budget,
+            sample_size=sample_size,
+            seed=seed,
+            num_workers=num_workers,
+        )
+        check_settings(**self.settings)  # now, and not after hours of inference
         self.result: RetrievalResult | None = None
-
-    def check_samples(self, data_samples: Sequence[dict]) -> None:
-        """Refuse scores that are no probabilities with the first batch."""
-        for sample in data_samples:
-            refuse_raw_scores(sample['pred_score'], type(self).__name__)
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
         self.result = query_retrieval(predictions.scores, predictions.labels, log=self.log, **self.settings)
@@ -97,7 +93,7 @@ class QueryRetrieval(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """Mean and half width of its interval, in percent, and numbers of queries, by (positives, negatives)."""
+        """Return means and half widths of their intervals, in percent, and numbers of queries."""
         if self.result is None:
             return {}
         details = {

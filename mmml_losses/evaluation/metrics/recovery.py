@@ -9,26 +9,26 @@ import numpy as np
 from ...registry import METRICS
 from ..functional.predictions import Predictions
 from ..functional.recovery import LabelRecovery, label_recovery
-from .base import PredictionMetric, refuse_raw_scores
+from .base import PredictionMetric
 
 
 @METRICS.register_module()
 class MissingLabelRecovery(PredictionMetric):
-    """How well a threshold on the scores finds the labels that a dataset wrapper hid, in percent.
+    """Recovery of the labels that a dataset wrapper hid, by a threshold on the scores, in percent.
 
-    ``precision`` and ``recall`` are of the hidden positives among the labels that were not given as positive and are
-    scored above the threshold (Figure 7 of the Hill and SPLC paper). ``PPV`` and ``NPV`` are of the predictions above
-    and not above the threshold for all labels, given or not, as means over classes (Figure 2 of the LASD paper). See
-    :func:`mmml_losses.evaluation.label_recovery`; what has nothing to count is NaN.
+    ``precision`` and ``recall`` are those of hidden positives among the labels that were not given as positive and are
+    scored above the threshold (Figure 7 of the Hill and SPLC paper). ``PPV`` and ``NPV`` are the predictive values for
+    all labels, given or not, as means over classes (Figure 2 of the LASD paper). A value without labels to count is
+    NaN. See :func:`mmml_losses.evaluation.label_recovery`.
 
-    The samples must carry their true labels: a dataset in a label wrapper whose pipeline ends with
-    ``PackInputs(algorithm_keys=['true_label'])``. What a *loss* corrects while it trains is told by
+    The samples must have their true labels, from a dataset in a label wrapper whose pipeline ends with
+    ``PackInputs(algorithm_keys=['true_label'])``. For the corrections of a *loss* during training, see
     :class:`mmml_losses.engine.LabelRecoveryHook`.
 
     Args:
-        threshold: A label is found where its score is above it; 0.6 by default, that of SPLC.
-        fully_labelled: The dataset hides nothing, such as the test sets of the LASD paper: its labels are the truth,
-            and every positive counts as one to be found.
+        threshold: A label is found if its score is above it; 0.6 by default, as in SPLC.
+        fully_labelled: Whether the dataset hides nothing, such as the test sets of the LASD paper. Its labels are then
+            the truth, and every positive is to be found.
         prefix: Prefix of the metric names; ``missing-label`` by default.
 
     Attributes:
@@ -37,6 +37,7 @@ class MissingLabelRecovery(PredictionMetric):
 
     default_prefix = 'missing-label'
     columns = ('scores', 'labels', 'true_labels')
+    needs_probabilities = True
 
     def __init__(self, threshold: float = 0.6, fully_labelled: bool = False, prefix: str | None = None):
         super().__init__(prefix=prefix)
@@ -47,9 +48,8 @@ class MissingLabelRecovery(PredictionMetric):
         self.recovery: LabelRecovery | None = None
 
     def check_samples(self, data_samples: Sequence[dict]) -> None:
-        """Refuse scores that are no probabilities and samples without true labels with the first batch."""
-        for sample in data_samples:
-            refuse_raw_scores(sample['pred_score'], type(self).__name__)
+        """Raise if scores are not probabilities or samples have no true labels."""
+        super().check_samples(data_samples)
         lacking = next((sample for sample in data_samples if 'true_label' not in sample), None)
         if lacking is not None and not self.fully_labelled:
             raise ValueError(
@@ -62,7 +62,7 @@ class MissingLabelRecovery(PredictionMetric):
         observed, true = predictions.labels, predictions.true_labels
         if self.fully_labelled:
             observed, true = np.broadcast_to(np.int8(0), predictions.labels.shape), predictions.labels
-        elif true is None:  # of a dataset without samples
+        elif true is None:  # the dataset has no samples
             true = observed
         self.recovery = label_recovery(observed, true, predictions.scores > self.threshold)
         self.log(
@@ -70,15 +70,11 @@ class MissingLabelRecovery(PredictionMetric):
             f'{self.recovery.num_corrected:,} labels scored above {self.threshold:g}'
             + (f'; {self.recovery.num_unknown:,} labels are unknown' if self.recovery.num_unknown else '')
         )
-        return {
-            'precision': 100 * self.recovery.precision,
-            'recall': 100 * self.recovery.recall,
-            'PPV': 100 * self.recovery.ppv,
-            'NPV': 100 * self.recovery.npv,
-        }
+        names = {'precision': 'precision', 'recall': 'recall', 'PPV': 'ppv', 'NPV': 'npv'}
+        return {name: 100 * getattr(self.recovery, attribute) for name, attribute in names.items()}
 
     def details(self) -> dict:
-        """The counts of each class."""
+        """Return the counts of each class."""
         if self.recovery is None:
             return {}
         return {name: counts.tolist() for name, counts in vars(self.recovery).items()}
