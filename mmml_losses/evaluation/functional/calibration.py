@@ -270,10 +270,12 @@ def bin_limits(
 
     The limits of equal mass are exact, whatever the order of the pairs.
     """
-    if binning == 'mass' and by == 'class':
+    if binning == 'width':
+        return equal_width_limits(num_bins)
+    if by == 'class':
         return class_equal_mass_limits(probabilities, labels, num_bins)
     num_known = sum(int((labels[rows] >= 0).sum()) for rows in row_blocks(*labels.shape))
-    if binning == 'width' or num_known == 0 or num_bins == 1:
+    if num_known == 0 or num_bins == 1:
         return equal_width_limits(num_bins)
     return values_at(probabilities, labels, np.arange(1, num_bins) * num_known // num_bins)
 

@@ -1,9 +1,9 @@
-"""Are the scores of a detector the probabilities that its boxes are right?
+"""Match the detections of an image to its objects, so that the calibration of their scores can be measured.
 
-A detection is right if it finds an object of its class that no better detection has found. Which detections are right
-is decided here, image by image; the calibration of their scores is then that of any other probabilities (the detection
-expected calibration error, D-ECE, of Kueppers et al. 2020, of the scores alone). Objects that nothing found play no
-part: there is no score to judge.
+A detection is right if it finds an object of its class that no better detection has found. Matches are made image by
+image. The calibration of the scores is then computed as for any other probabilities: the detection expected calibration
+error, D-ECE, of Kueppers et al. 2020, of the scores alone. Objects that no detection finds play no part: they have no
+score.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MATCHED, UNMATCHED, IGNORED = 1, 0, -1
 
 
 class Detections(NamedTuple):
-    """What a detector says of one image.
+    """Detections of one image.
 
     Attributes:
         boxes: (D, 4) corners x1, y1, x2, y2.
@@ -36,13 +36,13 @@ class Detections(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """What is on one image.
+    """True objects of one image.
 
     Attributes:
         boxes: (G, 4) corners x1, y1, x2, y2.
         labels: (G,) class indices.
-        ignored: (G,) true for crowds and difficult objects, which make detections on them count for nothing. None: no
-            object is ignored.
+        ignored: (G,) true for crowds and difficult objects; detections of them are left out. None if no object is
+            ignored.
     """
 
     boxes: ArrayLike
@@ -51,12 +51,12 @@ class Objects(NamedTuple):
 
 
 class MatchedDetections(NamedTuple):
-    """The detections of N images as scores and labels, which every calibration measure here takes.
+    """Detections of N images as scores and labels, which are the input of every calibration measure here.
 
     Attributes:
         scores: (N, D) scores, a row for each image; 0 where an image has fewer detections than others.
-        matched: (N, D) int8: 1 for a detection that found an object, 0 for one that did not, and -1 for what is to be
-            left out: a detection of an ignored object, one below ``min_score``, or none at all.
+        matched: (N, D) int8: 1 for a detection that found an object, 0 for one that did not, and -1 for an entry to
+            leave out: a detection of an ignored object, one below ``min_score``, or no detection.
         num_ignored: Number of detections of ignored objects.
         num_below: Number of detections below ``min_score``.
     """
@@ -82,9 +82,9 @@ def match_images(
     Args:
         images: Detections and objects of each image.
         iou_threshold: Least overlap of a match.
-        min_score: Detections below this score are left out. Detectors give hundreds of boxes with scores near 0 to
+        min_score: Detections below this score are left out. Detectors return hundreds of boxes with scores near 0 for
             each image, which dominate errors weighted by counts.
-        ignored_overlap: What a detection's overlap with an ignored object is measured against.
+        ignored_overlap: Area that the intersection with an ignored object is divided by.
     """
     check_matching(iou_threshold, ignored_overlap, min_score)
     rows, num_ignored, num_below = [], 0, 0
@@ -113,33 +113,36 @@ def match_detections(
 ) -> np.ndarray:
     """Decide which detections of one image have found an object.
 
-    As COCO's evaluation does it: the detection with the highest score chooses first. It takes, among the objects of its
-    class that are still free, the one with the greatest intersection over union, if that reaches the threshold. If
-    there is none and it overlaps with an ignored object of its class by the threshold, it counts for nothing; an
-    ignored object may excuse any number of detections. COCO lets the order of the input decide where scores or overlaps
-    are equal; here the detection with the better overlap goes first, then the one further left and up. A box from x1 to
-    x2 is x2 - x1 wide.
+    The rules are those of COCO's evaluation: the detection with the highest score chooses first. It takes the object
+    with the greatest intersection over union among the free objects of its class, if that reaches the threshold. If
+    there is none and its overlap with an ignored object of its class reaches the threshold, it is left out; an ignored
+    object may match any number of detections. In COCO, the order of the input decides between equal scores or overlaps;
+    here the detection with the better overlap comes first, then the one further left and up. The width of a box from x1
+    to x2 is x2 - x1.
 
     Args:
         detections: Boxes, scores and labels of the image.
         objects: True boxes and labels.
         iou_threshold: Least overlap of a match.
-        ignored_overlap: What the intersection with an ignored object is divided by: the area of the ``'detection'``
-            (COCO's rule for crowds, whose boxes are large) or the ``'union'`` (as for other objects; VOC's rule for
-            difficult ones).
+        ignored_overlap: Area that the intersection with an ignored object is divided by: the ``'detection'`` (COCO's
+            rule for crowds, whose boxes are large) or the ``'union'`` (as for other objects; VOC's rule for difficult
+            ones).
 
     Returns:
-        (D,) int8 in the order of the input: 1 found an object, 0 found none, -1 counts for nothing.
+        (D,) int8 in the order of the input: 1 found an object, 0 found none, -1 is left out.
     """
     check_matching(iou_threshold, ignored_overlap)
-    boxes, scores, labels = _checked_detections(detections)
-    true_boxes, true_labels, ignored = _checked_objects(objects)
+    boxes, scores, labels = _read('detections', detections.boxes, scores=detections.scores, labels=detections.labels)
+    if np.isnan(scores).any():
+        raise ValueError('scores of detections must not hold NaN')
+    ignored = np.zeros(as_array(objects.labels).size) if objects.ignored is None else objects.ignored
+    true_boxes, true_labels, ignored = _read('objects', objects.boxes, labels=objects.labels, ignored=ignored)
     matched = np.zeros(len(boxes), dtype=np.int8)
     if not len(boxes) or not len(true_boxes):
         return matched
 
     by_place = np.lexsort(true_boxes.T[::-1])
-    true_boxes, true_labels, ignored = true_boxes[by_place], true_labels[by_place], ignored[by_place]
+    true_boxes, true_labels, ignored = true_boxes[by_place], true_labels[by_place], ignored[by_place].astype(bool)
     overlap = _overlaps(boxes, true_boxes, ignored & (ignored_overlap == 'detection'))
     overlap[labels[:, None] != true_labels] = -1.0
     # As COCO: an overlap of 1 satisfies a threshold of 1 in spite of rounding.
@@ -148,7 +151,7 @@ def match_detections(
 
     overlap = np.where(reaches & ~ignored, overlap, -1.0)
     best = overlap.max(axis=1)
-    order = np.lexsort((*boxes.T[::-1], -best, -scores))
+    order = np.lexsort((*boxes.T[::-1], -best, -scores.astype(np.float64)))
     for index in order[best[order] >= 0]:
         choice = overlap[index].argmax()
         if overlap[index, choice] >= 0:
@@ -158,17 +161,17 @@ def match_detections(
 
 
 def detection_columns(count: int) -> tuple[str, ...]:
-    """Names for the columns of matched detections in a predictions file, where others have the names of classes."""
+    """Return the names of columns in a file of matched detections, where other files have the names of classes."""
     return tuple(f'detection {number}' for number in range(1, count + 1))
 
 
 def are_detections(names: tuple[str, ...]) -> bool:
-    """Whether the columns of a predictions file are detections, by their names."""
+    """Return whether the columns of a predictions file are detections, by their names."""
     return names == detection_columns(len(names))
 
 
 def check_matching(iou_threshold: float, ignored_overlap: str, min_score: float = 0.0) -> None:
-    """Refuse a threshold, a score or a rule that makes no sense."""
+    """Raise if a threshold, a score or a rule is not valid."""
     if not 0 < iou_threshold <= 1:
         raise ValueError(f'iou_threshold must be above 0 and at most 1, got {iou_threshold}')
     if ignored_overlap not in IGNORED_OVERLAPS:
@@ -177,42 +180,23 @@ def check_matching(iou_threshold: float, ignored_overlap: str, min_score: float 
         raise ValueError(f'min_score must lie in [0, 1], got {min_score}')
 
 
-def _checked_detections(detections: Detections) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    boxes = _checked_boxes(detections.boxes, 'boxes of detections')
-    scores, labels = (as_array(values).reshape(-1) for values in detections[1:])
-    for name, values in (('scores', scores), ('labels', labels)):
-        if len(values) != len(boxes):
-            raise ValueError(f'{name} of detections must be as many as the {len(boxes)} boxes, got {len(values)}')
-    if np.isnan(scores).any():
-        raise ValueError('scores of detections must not hold NaN')
-    return boxes, scores.astype(np.float64), labels
-
-
-def _checked_objects(objects: Objects) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    boxes = _checked_boxes(objects.boxes, 'boxes of objects')
-    labels = as_array(objects.labels).reshape(-1)
-    ignored = np.zeros(len(boxes), dtype=bool)
-    if objects.ignored is not None:
-        ignored = as_array(objects.ignored).reshape(-1).astype(bool)
-    for name, values in (('labels', labels), ('ignored', ignored)):
-        if len(values) != len(boxes):
-            raise ValueError(f'{name} of objects must be as many as the {len(boxes)} boxes, got {len(values)}')
-    return boxes, labels, ignored
-
-
-def _checked_boxes(boxes: ArrayLike, name: str) -> np.ndarray:
+def _read(owner: str, boxes: ArrayLike, **others: ArrayLike) -> tuple[np.ndarray, ...]:
+    """Read boxes as (n, 4) float64 and other values as (n,) arrays; ``owner`` is for the errors."""
     array = as_array(boxes).astype(np.float64)
-    if array.size == 0:
-        return array.reshape(0, 4)
+    array = array if array.size else array.reshape(0, 4)
     if array.ndim != 2 or array.shape[1] != 4:
-        raise ValueError(f'{name} must have the shape (number, 4), got {array.shape}')
+        raise ValueError(f'boxes of {owner} must have the shape (number, 4), got {array.shape}')
     if np.isnan(array).any():
-        raise ValueError(f'{name} must not hold NaN')
-    return array
+        raise ValueError(f'boxes of {owner} must not hold NaN')
+    read = {name: as_array(values).reshape(-1) for name, values in others.items()}
+    for name, values in read.items():
+        if len(values) != len(array):
+            raise ValueError(f'{name} of {owner} must be as many as the {len(array)} boxes, got {len(values)}')
+    return array, *read.values()
 
 
 def _overlaps(boxes: np.ndarray, true_boxes: np.ndarray, of_detection: np.ndarray) -> np.ndarray:
-    """(D, G) intersections over unions, or over areas of the detections where ``of_detection`` (G,) is true."""
+    """Compute (D, G) intersections over unions, or over areas of the detections where ``of_detection`` (G,) is true."""
     upper = np.minimum(boxes[:, None, 2:], true_boxes[:, 2:])
     lower = np.maximum(boxes[:, None, :2], true_boxes[:, :2])
     intersection = np.clip(upper - lower, 0, None).prod(axis=2)

@@ -1,4 +1,4 @@
-"""How sure are the calibration errors? Intervals by resampling images."""
+"""Intervals of calibration errors, by resampling images."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MEASURES = (*BIN_MEASURES, 'brier', 'nll', *LINE_MEASURES)
 
 
 class ImageSums(NamedTuple):
-    """What a measure needs to know of each image.
+    """Sums over the pairs of each image, from which a measure is computed.
 
     Attributes:
         sums: (N, K) sums over the known pairs of each image.
         read: Turns (R, K) sums over the images of R resamples into the measures of each resample.
-        whole: The measures of the whole set, where they are not what ``read`` makes of the sums over all images.
+        whole: The measures of the whole set, if ``read`` does not compute them from the sums over all images.
     """
 
     sums: np.ndarray
@@ -32,7 +32,7 @@ class ImageSums(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A measure of the whole set between two quantiles of its resamples."""
+    """A measure of the whole set, and two quantiles of its resamples."""
 
     value: float
     lower: float
@@ -51,11 +51,11 @@ def calibration_intervals(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Interval]:
-    """Percentile bootstrap intervals of pooled calibration measures.
+    """Compute percentile bootstrap intervals of pooled calibration measures.
 
-    Whole images are drawn with replacement, as often as there are images: the labels of an image hang together, and
-    resampling single pairs would pretend to know more. All measures are functions of sums over images, so each image
-    is binned once, and a resample is a weighted sum of a few numbers of each image.
+    A resample is as many whole images as there are, drawn with replacement. Single pairs are not resampled, because the
+    labels of an image depend on each other. All measures are functions of sums over images, so each image is binned
+    once, and a resample is a weighted sum of a few numbers of each image.
 
     Limits of bins of equal mass stay those of the whole set. Slope and intercept of a resample are two Newton steps
     away from those of the whole set, on a likelihood that is known there up to its third derivatives. Gaps are absolute
@@ -67,16 +67,15 @@ def calibration_intervals(
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
         num_bins: Number of bins.
         binning: ``'width'`` or ``'mass'``.
-        ace: Which ACE; see :func:`~mmml_losses.evaluation.calibration_errors`.
+        ace: Variant of ACE; see :func:`~mmml_losses.evaluation.calibration_errors`.
         measures: Some of ``'ace'``, ``'mce'``, ``'ece'``, ``'brier'``, ``'nll'``, ``'slope'`` and ``'intercept'``.
         num_resamples: Number of resamples.
         confidence: Share of the resamples between the two ends.
-        seed: Of the random numbers.
+        seed: Seed of the random numbers.
 
     Returns:
-        The interval of each measure. Without a known pair all is NaN; where no line can be fitted, the value is that
-        of :func:`~mmml_losses.evaluation.calibration_line` and both ends are NaN, and so they are if the fit did not
-        converge.
+        The interval of each measure. Without a known pair everything is NaN. If no line can be fitted or the fit does
+        not converge, the value is that of :func:`~mmml_losses.evaluation.calibration_line` and both ends are NaN.
     """
     check_binning(num_bins, binning)
     check_ace(ace, binning)
@@ -106,7 +105,7 @@ def calibration_intervals(
 
 
 def check_resampling(measures: Sequence[str], num_resamples: int, confidence: float, seed: int = 0) -> None:
-    """Refuse measures that do not exist, too few resamples, an impossible confidence and a seed below 0."""
+    """Raise if a measure does not exist or a number is out of its range."""
     unknown = [name for name in measures if name not in MEASURES]
     if unknown or isinstance(measures, str):
         raise ValueError(f'measures must be some of {MEASURES}, got {measures!r}')
@@ -142,8 +141,7 @@ def _scored(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Image
 def _lined(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> ImageSums:
     line = fit_line(probabilities, labels, clip)
     whole = {'slope': line.slope, 'intercept': line.intercept}
-    if line.status != 'fitted':
-        # There is no line to step away from.
+    if line.status != 'fitted':  # there is no line to step away from
         nothing = np.zeros((len(labels), 0))
         return ImageSums(nothing, lambda sums: {name: np.full(len(sums), np.nan) for name in LINE_MEASURES}, whole)
 
@@ -151,11 +149,11 @@ def _lined(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> ImageS
         first, second, third = sums.T[:2], sums.T[2:5], sums.T[5:]
         with np.errstate(invalid='ignore', divide='ignore', over='ignore'):
             a, b = -_solved(second, first)
-            # After the first step, the first derivatives are half of what the third ones make of its square.
+            # After the first step, the first derivatives are half of the third ones times its square.
             change = a * third[:3] + b * third[1:]
             rest = (a * change[:2] + b * change[1:]) / 2
             curvature = second + change
-            # Where the third derivatives bend the likelihood into a saddle, the first step was too long for a second.
+            # Where the third derivatives turn the likelihood into a saddle, there is no second step.
             is_convex = (curvature[0] > 0) & (curvature[0] * curvature[2] > curvature[1] ** 2)
             da, db = np.where(is_convex, _solved(curvature, rest), 0)
         return {'intercept': line.intercept + a - da, 'slope': line.slope + b - db}
@@ -164,14 +162,14 @@ def _lined(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> ImageS
 
 
 def _solved(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Solve (2, R) pairs of equations with symmetric matrices (3, R): a singular one gives NaN and no exception."""
+    """Solve (2, R) pairs of equations with symmetric matrices (3, R); a singular matrix gives NaN and no exception."""
     h00, h01, h11 = matrices
     g0, g1 = vectors
     return np.stack([h11 * g0 - h01 * g1, h00 * g1 - h01 * g0]) / (h00 * h11 - h01**2)
 
 
 def _draws(num_images: int, num_resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """(k, N) matrices that say how often each image occurs in each of the next k resamples."""
+    """Yield (k, N) matrices of how often each image is in each of the next k resamples."""
     rng = np.random.default_rng(seed)
     step = max(1, arrays.BLOCK_ENTRIES // max(1, num_images))
     for start in range(0, num_resamples, step):

@@ -1,16 +1,16 @@
-"""Rankings compiled by Numba, for :mod:`.positive_ranks` and :mod:`.retrieval`; importing this module needs Numba.
+"""Kernels for rankings, compiled by Numba, for :mod:`.positive_ranks` and :mod:`.retrieval`.
 
 No ranking is sorted. Only the positives are, and the other entries are counted between them. Scores are compared as
 integers that have the same order: the bits of a float, inverted where it is negative. A table maps the leading bits of
 an entry to the positives that it lies between, up to a short binary search.
 
-All compiled code is in this file, because Numba's cache notices a change of the file that a function is in, and not of
-the files that it calls.
+All compiled code is in this file, because Numba's cache is renewed for changes of the file that a function is in, but
+not for changes of the files that it calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numba import njit, uint64
@@ -18,11 +18,11 @@ from numba import njit, uint64
 INTEGERS = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
 # With this many positives or fewer, comparing every entry with each of them, many at a time, beats the table.
 FEW = 32
-# The same for queries, whose keys have twice the size.
+# The same for queries, whose keys are twice as large.
 FEW_RELEVANT = 16
-# Entries of the table for each positive, so that most entries have at most one positive to be compared with ...
+# Entries of the table for each positive, so that most entries are compared with at most one positive.
 SPREAD = 8
-# ... and at most so many, so that the table stays in the processor's cache.
+# Most entries of the table, so that it stays in the processor's cache.
 LARGEST_TABLE = 1 << 17
 
 
@@ -59,41 +59,28 @@ def rank_rows(
     for row in np.flatnonzero(num_positives > FEW):
         positives[starts[row] : starts[row + 1]].sort()  # numpy sorts long rows several times faster than Numba
     _rank_rows(bits, labels, has_unknown, starts, positives, known_above)
-    return as_scores(positives, scores.dtype), known_above
+    return _ordered(positives).view(scores.dtype), known_above
 
 
-class PooledCounter:
-    """Counts, block after block, the known entries at or above each of the given positives.
+def count_pooled(positives: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Count the known entries at or above each positive in all blocks together.
 
     Args:
         positives: (V,) ascending float32 or float64 scores, at least one.
+        blocks: Row-major scores and labels.
     """
-
-    def __init__(self, positives: np.ndarray):
-        self.keys = as_keys(positives)
-        self.table = np.empty(LARGEST_TABLE + 2, np.int32)
-        self.shift = _fill_table(self.keys, self.table)
-        self.counts = np.zeros(len(positives) + 1, np.int64)
-
-    def add(self, scores: np.ndarray, labels: np.ndarray) -> None:
-        """Count the known entries of a row-major block."""
-        bits = scores.view(INTEGERS[scores.dtype]).ravel()
-        _pool(bits, labels.ravel(), self.keys, self.table, self.shift, self.counts)
-
-    def known_above(self) -> np.ndarray:
-        """The (V,) counts."""
-        return np.cumsum(self.counts[:0:-1])[::-1]
+    integer = INTEGERS[positives.dtype]
+    keys, table = _ordered(positives.view(integer)), np.empty(LARGEST_TABLE + 2, np.int32)
+    counts = np.zeros(len(positives) + 1, np.int64)
+    shift = _fill_table(keys, table)
+    for scores, labels in blocks:
+        _pool(scores.view(integer).ravel(), labels.ravel(), keys, table, shift, counts)
+    return np.cumsum(counts[:0:-1])[::-1]
 
 
-def as_keys(scores: np.ndarray) -> np.ndarray:
-    """Integers that rank as the scores do; both zeros have the key 0."""
-    bits = scores.view(INTEGERS[scores.dtype])
+def _ordered(bits: np.ndarray) -> np.ndarray:
+    """Turn the bits of floats into integers of the same order, or back; both zeros become 0."""
     return np.where(bits < 0, np.iinfo(bits.dtype).min - bits, bits)
-
-
-def as_scores(keys: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Undo :func:`as_keys`."""
-    return np.where(keys < 0, np.iinfo(keys.dtype).min - keys, keys).view(dtype)
 
 
 @compiled
@@ -156,7 +143,7 @@ def _pool(bits, labels, positives, table, shift, counts):
 
 @compiled
 def _read_keys(bits, labels, has_unknown, keys):
-    """Write the keys of the known entries to the front of ``keys``; returns how many they are."""
+    """Write the keys of the known entries to the front of ``keys`` and return their number."""
     lowest = np.iinfo(bits.dtype).min
     if not has_unknown:
         for entry in range(len(bits)):
@@ -195,9 +182,9 @@ def _count_from(keys, num_keys, value):
 
 @compiled
 def _fill_table(positives, table):
-    """Cut the range of the positives into equal parts and note the first positive of each; returns the part's bits.
+    """Cut the range of the positives into equal parts, write the first positive of each, and return a part's bits.
 
-    Part 0 is what lies below the positives. ``table[part]`` and ``table[part + 1]`` enclose the positives of a part.
+    Part 0 lies below the positives. ``table[part]`` and ``table[part + 1]`` enclose the positives of a part.
     """
     num_positives = len(positives)
     num_parts = 64
@@ -220,7 +207,7 @@ def _fill_table(positives, table):
 
 @compiled
 def _part_of(key, first, last, shift):
-    # Unsigned arithmetic and no branch: nothing could foretell one, and unsigned indices need no look at their sign.
+    # Unsigned arithmetic without a branch: a branch could not be predicted, and the sign of an index would be checked.
     inside = (uint64(min(max(key, first), last)) - uint64(first)) >> shift
     return (inside + uint64(1)) * uint64(key >= first)
 
@@ -229,8 +216,8 @@ def _part_of(key, first, last, shift):
 def _count_between(keys, num_keys, positives, table, shift, counts, of_parts, is_shared, near):
     """Add the number of keys with exactly ``k`` positives at or below them to ``counts[k]``.
 
-    Most keys lie in parts without a positive and are done with by counting the keys of the part. The few that share
-    their part with a positive are put aside and compared.
+    Most keys lie in parts without a positive, where the keys of the part are counted. The few keys that share their
+    part with a positive are collected and compared.
     """
     first, last = positives[0], positives[-1]
     num_parts = np.int64(_part_of(last, first, last, shift)) + 1
@@ -376,7 +363,7 @@ def _query_memory(num_images):
 
 @compiled
 def _average_precision(scores, images, memory):
-    """Compute the average precision of the ranking in which ``images`` are relevant; NaN scores take no place in it."""
+    """Compute the average precision of the ranking in which ``images`` are relevant; NaN scores are left out."""
     candidates, positives, spare, known_above, memory_of_counts = memory
     bits, lowest, num_relevant = scores.view(np.int64), np.iinfo(np.int64).min, len(images)
     worst = np.inf
@@ -384,7 +371,7 @@ def _average_precision(scores, images, memory):
         image = images[place]
         positives[place] = bits[image] if bits[image] >= 0 else lowest - bits[image]
         worst = min(worst, scores[image])
-    # Images below the worst relevant one change nothing. All are written and some kept: there is no branch to predict.
+    # Images below the worst relevant one change nothing. All are written and some kept, without a branch.
     num_candidates = 0
     for image in range(len(scores)):
         candidates[num_candidates] = bits[image] if bits[image] >= 0 else lowest - bits[image]

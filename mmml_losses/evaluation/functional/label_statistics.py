@@ -1,4 +1,4 @@
-"""What the labels of a dataset are like: how many, of which classes, and what became of them."""
+"""Count the labels of a dataset, and compare them with the labels before some were changed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ...utils.frequencies import HEAD_FROM, MEDIUM_FROM, group_classes
 
 @dataclass(frozen=True, eq=False)
 class LabelStatistics:
-    """The labels of a dataset in numbers. An image has a label of a class where its entry is above 0.
+    """Label counts of a dataset. An image has a label of a class where its entry is above 0.
 
     Attributes:
         counts: (C,) images with each class.
-        unknown: (C,) images of which it is not known whether they show a class.
+        unknown: (C,) images with an unknown label of each class.
         images_by_labels: (L + 1,) images with 0, 1, ..., L labels.
         num_soft: Labels between 0 and 1.
-        label_sum: Sum of the labels; without soft ones their number.
+        label_sum: Sum of the labels; their number if none is soft.
     """
 
     counts: np.ndarray
@@ -48,7 +48,7 @@ class LabelStatistics:
 
     @property
     def labels_per_image(self) -> float:
-        """Their mean; NaN without images."""
+        """Mean number of labels of an image; NaN without images."""
         return self.num_labels / self.num_images if self.num_images else float('nan')
 
     @property
@@ -60,16 +60,16 @@ class LabelStatistics:
 
 @dataclass(frozen=True, eq=False)
 class LabelSummary:
-    """The labels that a dataset had, those that it serves, and the way from one to the other.
+    """Labels of a dataset before and after they were changed, for example by a label wrapper.
 
     Attributes:
         classes: Names of the classes.
         before: The labels before any of them was hidden, and any image left out.
-        after: The labels that are served.
-        hidden: (C,) positives of the served images that are not served as such, but as negative or unknown; as in
+        after: The labels that are returned by the dataset.
+        hidden: (C,) positives of the returned images that are returned as negative or unknown; as in
             :class:`~mmml_losses.evaluation.LabelRecovery`.
-        hidden_as_unknown: (C,) those of ``hidden`` that are served as unknown.
-        added: (C,) labels that are served as positive and were not.
+        hidden_as_unknown: (C,) labels of ``hidden`` that are returned as unknown.
+        added: (C,) labels that are returned as positive and were not positive.
         medium_from: Fewest images of a medium class.
         head_from: Fewest images of a head class.
     """
@@ -85,17 +85,17 @@ class LabelSummary:
 
     @cached_property
     def groups(self) -> dict[str, tuple[int, ...]]:
-        """Head, medium and tail classes by the labels that are served, see :func:`group_classes`."""
-        return self._groups_of(self.after)
+        """Head, medium and tail classes by the returned labels, see :func:`group_classes`."""
+        return group_classes(self.after.counts, medium_from=self.medium_from, head_from=self.head_from)
 
     @cached_property
     def groups_before(self) -> dict[str, tuple[int, ...]]:
-        """Head, medium and tail classes by the labels that there were."""
-        return self._groups_of(self.before)
+        """Head, medium and tail classes by the labels before."""
+        return group_classes(self.before.counts, medium_from=self.medium_from, head_from=self.head_from)
 
     @cached_property
     def order(self) -> np.ndarray:
-        """(C,) classes from the most to the least frequent one that is served; of equals, the more frequent before."""
+        """(C,) classes from the most to the least frequent after the change; ties by the frequency before."""
         return np.lexsort((np.arange(len(self.classes)), -self.before.counts, -self.after.counts))
 
     @property
@@ -108,7 +108,7 @@ class LabelSummary:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the labels, or which images have them, are not as they were."""
+        """Whether any label or the set of images was changed."""
         return bool(
             self.num_hidden
             or self.num_added
@@ -119,10 +119,7 @@ class LabelSummary:
         )
 
     def to_dict(self) -> dict:
-        """All of it as json can hold it, the classes in their own order.
-
-        ``class_frequencies`` and ``num_samples`` stand in it as losses and pictures read them from a file.
-        """
+        """Return everything as data for JSON, with ``class_frequencies`` and ``num_samples`` as losses read them."""
         group_of = {index: name for name, members in self.groups.items() for index in members}
         per_class = dict(
             before=self.before.counts,
@@ -149,9 +146,6 @@ class LabelSummary:
                 for index, name in enumerate(self.classes)
             ],
         )
-
-    def _groups_of(self, statistics: LabelStatistics) -> dict[str, tuple[int, ...]]:
-        return group_classes(statistics.counts, medium_from=self.medium_from, head_from=self.head_from)
 
 
 def label_statistics(labels: ArrayLike) -> LabelStatistics:
@@ -187,12 +181,12 @@ def summarize_labels(
     medium_from: int = MEDIUM_FROM,
     head_from: int = HEAD_FROM,
 ) -> LabelSummary:
-    """Summarise the labels that a dataset serves, and what they were before.
+    """Summarise the labels that a dataset returns, and the labels before they were changed.
 
     Args:
         classes: Names of the C classes.
-        observed: (N, C) labels that are served, see :func:`label_statistics`.
-        true: (N, C) labels that the same images had; by default ``observed``.
+        observed: (N, C) labels that are returned, see :func:`label_statistics`.
+        true: (N, C) labels of the same images before; by default ``observed``.
         original: (M, C) labels of all images before some were left out; by default ``true``.
         medium_from: Fewest images of a medium class.
         head_from: Fewest images of a head class.
@@ -212,25 +206,13 @@ def summarize_labels(
         hidden_as_unknown += (were & (observed[rows] < 0)).sum(axis=0)
         added += (are & ~were).sum(axis=0)
     after = _counted(observed)
-    return LabelSummary(
-        tuple(map(str, classes)),
-        after if original is observed else _counted(original),
-        after,
-        hidden,
-        hidden_as_unknown,
-        added,
-        medium_from,
-        head_from,
-    )
+    before = after if original is observed else _counted(original)
+    names = tuple(map(str, classes))
+    return LabelSummary(names, before, after, hidden, hidden_as_unknown, added, medium_from, head_from)
 
 
 def describe_labels(summary: LabelSummary, num_extremes: int = 3) -> list[str]:
-    """Say in a few lines what labels are like.
-
-    Args:
-        summary: What to describe.
-        num_extremes: How many of the most frequent, and of the rarest classes, to name.
-    """
+    """Describe labels in a few lines, with the ``num_extremes`` most frequent and rarest classes by name."""
     after = summary.after
     lines = [_describe_totals(after, f' of {after.num_classes:,} classes')]
     if summary.is_changed:
@@ -260,14 +242,13 @@ def _describe_totals(statistics: LabelStatistics, of_classes: str = '') -> str:
 
 def _describe_changes(summary: LabelSummary) -> str:
     changes = []
-    served, there = summary.after.num_images, summary.before.num_images
-    if served != there:
-        changes.append(f'{served:,} of {there:,} images' if served < there else f'{there:,} images become {served:,}')
+    after, before = summary.after.num_images, summary.before.num_images
+    if after != before:
+        changes.append(f'{after:,} of {before:,} images' if after < before else f'{before:,} images become {after:,}')
     had = summary.after.num_labels - summary.num_added + summary.num_hidden
     share = f' of {had:,}' if had else ''
-    changes.append(f'{summary.num_hidden:,}{share} positives hidden')
-    if summary.hidden_as_unknown.any():
-        changes[-1] += f' ({summary.hidden_as_unknown.sum():,} as unknown)'
+    as_unknown = f' ({summary.hidden_as_unknown.sum():,} as unknown)' if summary.hidden_as_unknown.any() else ''
+    changes.append(f'{summary.num_hidden:,}{share} positives hidden{as_unknown}')
     changes.append(f'{summary.num_added:,} added')
     return ', '.join(changes)
 
@@ -277,13 +258,11 @@ def _describe_groups(groups: dict[str, tuple[int, ...]]) -> str:
 
 
 def _describe_classes(summary: LabelSummary, indices: np.ndarray) -> str:
-    after, before = summary.after.counts, summary.before.counts
-    return ', '.join(
-        f'{summary.classes[index]} ({after[index]:,}'
-        + (f', before {before[index]:,}' if before[index] != after[index] else '')
-        + ')'
-        for index in indices
-    )
+    texts = []
+    for index in indices:
+        after, before = summary.after.counts[index], summary.before.counts[index]
+        texts.append(f'{summary.classes[index]} ({after:,}' + (f', before {before:,})' if before != after else ')'))
+    return ', '.join(texts)
 
 
 def _totals(statistics: LabelStatistics) -> dict:
@@ -304,8 +283,7 @@ def _checked_labels(labels: ArrayLike, name: str) -> np.ndarray:
         raise ValueError(f'{name} must be numbers of the shape (images, classes), got {array.dtype} {array.shape}')
     for rows in row_blocks(*array.shape):
         block = array[rows]
-        # Written so that NaN is wrong, too.
         fits = (block == -1) | ((block >= 0) & (block <= 1))
-        if not fits.all():
+        if not fits.all():  # NaN does not fit, either
             raise ValueError(f'{name} must be 1, 0, -1 for unknown, or between 0 and 1, got {block[~fits][0]}')
     return array

@@ -1,8 +1,8 @@
-"""Where the positives stand in their rankings: the one count that average precision and the best F1 are read from.
+"""Rank the positives: count the entries above each, from which average precision and the best F1 are computed.
 
-No permutation is needed. With the values of a ranking sorted, the rank of a positive is a binary search for its value,
-and counting what lies strictly below it leaves all of its ties above. Where Numba is installed, large matrices are not
-even sorted: the compiled kernel sorts the positives alone and counts the other entries between them.
+With the values of a ranking sorted, the rank of a positive is a binary search for its value. Counting the values
+strictly below it leaves all of its ties above. If Numba is installed, large matrices are not even sorted: the compiled
+kernel sorts the positives alone and counts the other entries between them.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ By = Literal['class', 'sample']
 
 # Columns copied at a time, so that both the rows and the columns of a tile stay in the processor's cache.
 TILE = 256
-# From here on one call of torch's batched search beats a call of numpy's for each row.
+# From this number of rows, one call of torch's batched search is faster than a call of numpy's for each row.
 MANY_ROWS = 256
 # Entries of a matrix from which the compiled kernel is used. Its first use in a process takes most of a second, and the
-# very first some more to compile it, which smaller matrices would never earn back.
+# very first more to compile it, which is too long for smaller matrices.
 LARGE = 1 << 20
 
 
 class PositiveRanks(NamedTuple):
-    """Counts at each positive of some rankings, ranking after ranking, by ascending score within one.
+    """Counts at each positive of R rankings, ranking after ranking, by ascending score within one.
 
     Attributes:
-        rows: (V,) the ranking that each positive belongs to.
+        rows: (V,) the ranking of each positive.
         values: (V,) its score.
-        positives_above: (V,) positives of the ranking with at least this score, itself and its ties among them.
+        positives_above: (V,) positives of the ranking with at least this score, including itself and its ties.
         known_above: (V,) known entries of the ranking with at least this score.
         num_positives: (R,) positives of each ranking.
         num_known: (R,) known entries of each ranking.
@@ -82,30 +82,25 @@ def positive_ranks(scores: np.ndarray, labels: np.ndarray, by: By) -> Iterator[t
 
 def pooled_positive_ranks(scores: np.ndarray, labels: np.ndarray) -> PositiveRanks:
     """Rank all known (sample, class) pairs together: one ranking, and no second matrix."""
-    blocks = list(row_blocks(*scores.shape))
-    found = [_rankable(scores[block])[labels[block] == 1] for block in blocks]
+    slices = list(row_blocks(*scores.shape))
+    found = [_rankable(scores[rows])[labels[rows] == 1] for rows in slices]
     values = np.sort(np.concatenate(found)) if found else np.empty(0)
-    known_above = np.zeros(len(values), dtype=np.int64)
+    num_known = sum(np.count_nonzero(labels[rows] >= 0) for rows in slices)
+    blocks = ((_rankable(scores[rows]), _row_major(labels[rows], np.int8)) for rows in slices)
     compiled = load_compiled() if _is_large(scores) and len(values) else None
-    counter = compiled.PooledCounter(values) if compiled else None
-    num_known = 0
-    for block in blocks:
-        block_scores, block_labels = _rankable(scores[block]), _row_major(labels[block], np.int8)
-        known = block_labels >= 0
-        num_known += np.count_nonzero(known)
-        if counter:
-            counter.add(block_scores, block_labels)
-        else:
-            in_block = np.sort(block_scores[known])
+    if compiled:
+        known_above = compiled.count_pooled(values, blocks)
+    else:
+        known_above = np.zeros(len(values), dtype=np.int64)
+        for block_scores, block_labels in blocks:
+            in_block = np.sort(block_scores[block_labels >= 0])
             known_above += in_block.size - np.searchsorted(in_block, values)
-    if counter:
-        known_above = counter.known_above()
     return _with_ties(values, known_above, np.array([len(values)]), np.array([num_known]))
 
 
 @cache
 def load_compiled() -> ModuleType | None:
-    """The compiled kernel, if Numba is installed; a broken one is warned of once."""
+    """Import the compiled kernels if Numba is installed; warn once if it is broken."""
     return import_compiled('ranking')
 
 
@@ -116,7 +111,7 @@ def _is_large(scores: np.ndarray) -> bool:
 def _sorted_counts(
     scores: np.ndarray, labels: np.ndarray, num_positives: np.ndarray, num_known: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of the positives and the known entries at or above them, by sorting every row."""
+    """Compute the scores of the positives and the numbers of known entries at or above, by sorting every row."""
     num_entries = scores.shape[1]
     rows = np.repeat(np.arange(len(scores)), num_positives)
     positives = scores[labels == 1]
@@ -168,17 +163,17 @@ def _count_below(ascending: np.ndarray, values: np.ndarray, num_values: np.ndarr
 
 
 def _rankable(scores: np.ndarray) -> np.ndarray:
-    """Scores, row after row, in a type that sorts fast and holds all but uint64 and long doubles exactly."""
+    """Convert scores to row-major order and to a fast type that is exact for all but uint64 and long doubles."""
     if scores.dtype.kind == 'f':
         return _row_major(scores, np.float64 if scores.dtype.itemsize > 4 else np.float32)
     return _row_major(scores, np.float64 if scores.dtype == np.uint64 else np.int64)
 
 
 def _row_major(matrix: np.ndarray, dtype: type) -> np.ndarray:
-    """The matrix itself if it is as asked for, else a copy.
+    """Return the matrix itself if it has the order and type, else a copy.
 
     Made tile by tile, a copy of a transposed matrix is several times faster than numpy's own. Read-only matrices are
-    copied as well: Numba would compile everything once more for them.
+    copied as well, because Numba would compile everything again for them.
     """
     if matrix.dtype == dtype and matrix.flags.c_contiguous and matrix.flags.writeable:
         return matrix
@@ -189,7 +184,7 @@ def _row_major(matrix: np.ndarray, dtype: type) -> np.ndarray:
 
 
 def has_numba() -> bool:
-    """Whether Numba is installed, in order or not."""
+    """Return whether Numba is installed, even if it is broken."""
     return find_spec('numba') is not None
 
 

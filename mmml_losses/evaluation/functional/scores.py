@@ -1,7 +1,7 @@
 """Brier score, negative log-likelihood, and slope and intercept of the logistic recalibration.
 
-The first two are proper scores: least in expectation for the true probabilities, so they judge calibration and
-sharpness together.
+The first two are proper scores: their expectation is smallest for the true probabilities, so they measure calibration
+and sharpness together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PairScore = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:
-    r"""Mean of :math:`(p - y)^2` over all known (sample, class) pairs, in [0, 1]; NaN without one.
+    r"""Compute the mean of :math:`(p - y)^2` over all known (sample, class) pairs, in [0, 1]; NaN without one.
 
     Args:
         probabilities: (N, C) predicted probabilities in [0, 1].
@@ -30,22 +30,22 @@ def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:
 
 
 def class_brier_scores(probabilities: ArrayLike, labels: ArrayLike) -> np.ndarray:
-    """(C,) Brier scores of the classes, as :func:`brier_score`; NaN for a class without a known label."""
+    """Compute the (C,) Brier scores of the classes, as :func:`brier_score`; NaN for a class without a known label."""
     return _ratio(*_sums(as_probabilities(probabilities), labels, squared_error))
 
 
 def negative_log_likelihood(probabilities: ArrayLike, labels: ArrayLike, clip: float | None = None) -> float:
-    r"""Log loss in nats: the mean of :math:`-\log p` over positive and :math:`-\log(1 - p)` over negative known pairs.
+    r"""Compute the mean of :math:`-\log p` over positive and :math:`-\log(1 - p)` over negative known pairs, in nats.
 
-    A wrong probability of exactly 0 or 1 would cost infinitely much. As in scikit-learn's ``log_loss``, probabilities
-    are therefore clipped to [clip, 1 - clip], by default with the machine epsilon of their own type: about 2e-16 for
+    A wrong probability of exactly 0 or 1 has an infinite loss. As in scikit-learn's ``log_loss``, probabilities are
+    therefore clipped to [clip, 1 - clip], by default with the machine epsilon of their own type: about 2e-16 for
     float64, 1e-7 for float32 and 1e-3 for float16. Log-odds need no clipping:
     :func:`negative_log_likelihood_of_log_odds`.
 
     Args:
         probabilities: (N, C) predicted probabilities in [0, 1].
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
-        clip: Smallest probability that is told from 0, below 0.5; 0 does not clip.
+        clip: Smallest probability that is distinguished from 0, below 0.5; 0 does not clip.
 
     Returns:
         The mean; NaN without a known pair.
@@ -57,16 +57,16 @@ def negative_log_likelihood(probabilities: ArrayLike, labels: ArrayLike, clip: f
 def class_negative_log_likelihoods(
     probabilities: ArrayLike, labels: ArrayLike, clip: float | None = None
 ) -> np.ndarray:
-    """(C,) values of the classes, as :func:`negative_log_likelihood`; NaN for a class without a known label."""
+    """Compute (C,) values as :func:`negative_log_likelihood` for each class; NaN for a class without a known label."""
     probabilities = as_probabilities(probabilities)
     return _ratio(*_sums(probabilities, labels, clipped_log_loss(clip_of(probabilities, clip))))
 
 
 def negative_log_likelihood_of_log_odds(log_odds: ArrayLike, labels: ArrayLike) -> float:
-    r"""Mean of :math:`\log(1 + e^{\mp x})` over the known pairs, :math:`-` for positives: exact, without clipping.
+    r"""Compute the mean of :math:`\log(1 + e^{\mp x})` over the known pairs (:math:`-` for positives), unclipped.
 
     Args:
-        log_odds: (N, C) log-odds :math:`x = \log(p / (1 - p))`; infinite ones say that the model is certain.
+        log_odds: (N, C) log-odds :math:`x = \log(p / (1 - p))`; infinite where the model is certain.
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
 
     Returns:
@@ -76,23 +76,23 @@ def negative_log_likelihood_of_log_odds(log_odds: ArrayLike, labels: ArrayLike) 
 
 
 def squared_error(p: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    """Brier score of each pair."""
+    """Compute the Brier score of each pair."""
     return np.square(p - positive)
 
 
 def clipped_log_loss(clip: float) -> PairScore:
-    """Negative log-likelihood of each pair, with probabilities clipped to [clip, 1 - clip]."""
+    """Return a function for the negative log-likelihood of each pair, clipped to [clip, 1 - clip]."""
 
     def log_loss(p: np.ndarray, positive: np.ndarray) -> np.ndarray:
         p = np.clip(p, clip, 1 - clip)
-        with np.errstate(divide='ignore'):  # unclipped, a wrong certainty costs infinitely much
+        with np.errstate(divide='ignore'):  # infinite for a wrong 0 or 1 without clipping
             return -np.log(np.where(positive, p, 1 - p))
 
     return log_loss
 
 
 def clip_of(probabilities: np.ndarray, clip: float | None) -> float:
-    """The smallest probability told from 0: what the caller says, or the machine epsilon of the type."""
+    """Return the smallest probability distinguished from 0: ``clip``, by default the machine epsilon of the type."""
     if clip is None:
         kind = probabilities.dtype if probabilities.dtype.kind == 'f' else np.dtype(np.float64)
         return float(np.finfo(kind).eps)
@@ -102,28 +102,26 @@ def clip_of(probabilities: np.ndarray, clip: float | None) -> float:
 
 
 def sample_sums(values: np.ndarray, labels: np.ndarray, score: PairScore) -> np.ndarray:
-    """(N,) sums of a score over the known pairs of each sample."""
-    return np.concatenate([np.zeros(0), *(block.sum(axis=1) for block in _scored(values, labels, score))])
+    """Compute the (N,) sums of a score over the known pairs of each sample."""
+    return np.concatenate([np.zeros(0), *(scores.sum(axis=1) for scores, _ in _scored(values, labels, score))])
 
 
 def _sums(
     values: np.ndarray, labels: ArrayLike, score: PairScore, name: str = 'probabilities'
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sum of a score and number of known pairs, both for each class."""
-    labels = as_labels_of(values, labels, name)
+    """Compute the sum of a score and the number of known pairs of each class."""
     totals, counts = np.zeros(values.shape[1]), np.zeros(values.shape[1], dtype=np.int64)
-    for block in _scored(values, labels, score):
-        totals += block.sum(axis=0)
-    for rows in row_blocks(*labels.shape):
-        counts += (labels[rows] >= 0).sum(axis=0)
+    for scores, known in _scored(values, as_labels_of(values, labels, name), score):
+        totals += scores.sum(axis=0)
+        counts += known.sum(axis=0)
     return totals, counts
 
 
-def _scored(values: np.ndarray, labels: np.ndarray, score: PairScore):
-    """The scores block by block, 0 for unknown pairs."""
+def _scored(values: np.ndarray, labels: np.ndarray, score: PairScore) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the scores of each block of rows, 0 for unknown pairs, and which pairs are known."""
     for rows in row_blocks(*values.shape):
-        scores = score(values[rows].astype(np.float64), labels[rows] == 1)
-        yield np.where(labels[rows] >= 0, scores, 0.0)
+        scores, known = score(values[rows].astype(np.float64), labels[rows] == 1), labels[rows] >= 0
+        yield np.where(known, scores, 0.0), known
 
 
 def _mean_of(totals: np.ndarray, counts: np.ndarray) -> float:
@@ -139,13 +137,13 @@ class CalibrationLine(NamedTuple):
     r"""Logistic recalibration, :math:`\text{logit}\,P(y = 1) = a + b\,\text{logit}\,p`.
 
     Attributes:
-        slope: The factor b, 1 for calibrated probabilities; below 1 they are too extreme, above 1 too timid.
+        slope: The factor b, 1 for calibrated probabilities; below 1 they are too extreme, above 1 not extreme enough.
         intercept: The summand a, 0 for calibrated probabilities; at slope 1, above 0 they are too low, below too high.
         status: ``'fitted'``, or why there is no finite line: ``'separable'`` (some probability divides positives from
             negatives, so the likelihood has no maximum: the slope is infinite, negative if the positives lie below,
             and the intercept NaN), ``'constant'`` (all probabilities are equal), ``'one label'`` (only positives or
-            only negatives), ``'empty'`` (no known pair; NaN both, as in the two cases before) or ``'not converged'``
-            (the line after the last step; seen only where a single pair keeps the labels from being separable).
+            only negatives), ``'empty'`` (no known pair; slope and intercept are NaN in these three cases) or ``'not
+            converged'`` (the line after the last step; only where a single pair keeps the labels from being separable).
     """
 
     slope: float
@@ -154,7 +152,7 @@ class CalibrationLine(NamedTuple):
 
 
 class LogOddsRange(NamedTuple):
-    """What is known of the log-odds before the fit: least and greatest of the positives and of the negatives."""
+    """Least and greatest log-odds of the positives and of the negatives, before the fit."""
 
     num_pairs: int
     num_positives: int
@@ -179,7 +177,7 @@ def calibration_line(probabilities: ArrayLike, labels: ArrayLike, clip: float | 
     Args:
         probabilities: (N, C) predicted probabilities in [0, 1].
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
-        clip: Smallest probability that is told from 0, between 0 and 0.5.
+        clip: Smallest probability that is distinguished from 0, between 0 and 0.5.
     """
     probabilities = as_probabilities(probabilities)
     labels = as_labels_of(probabilities, labels, 'probabilities')
@@ -190,7 +188,7 @@ def calibration_line(probabilities: ArrayLike, labels: ArrayLike, clip: float | 
 
 
 def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> CalibrationLine:
-    """:func:`calibration_line` of checked arrays."""
+    """Compute :func:`calibration_line` from checked arrays."""
     known = _range_of(probabilities, labels, clip)
     degenerate = _without_fit(known)
     if degenerate is not None:
@@ -202,8 +200,8 @@ def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Cali
     derivatives = line_derivatives(blocks, known.mean, known.width)
     start = _guess(probabilities, labels, clip, known)
     at_start = derivatives(start)
-    # Without a slope, the best value is the entropy of the rate. A guess that is no better may be anywhere, even where
-    # all second derivatives vanish; this start never is.
+    # Without a slope, the best loss is the entropy of the rate. A guess that is no better may lie where all second
+    # derivatives vanish; this start never does.
     rate = known.num_positives / known.num_pairs
     if start[1] and not at_start[0] < -rate * np.log(rate) - (1 - rate) * np.log1p(-rate):
         start = np.array([np.log(rate) - np.log1p(-rate), 0.0])
@@ -214,7 +212,7 @@ def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Cali
 
 
 def _guess(probabilities: np.ndarray, labels: np.ndarray, clip: float, known: LogOddsRange) -> np.ndarray:
-    """Where to start: with the base rate, or nearer if a few rows tell, so that few passes over all rows are left."""
+    """Choose a start: the line of a few rows, so that few passes over all rows are left, or else the base rate."""
     stride = probabilities.size // arrays.BLOCK_ENTRIES
     if 1 < stride < len(probabilities):
         guess = fit_line(probabilities[::stride], labels[::stride], clip)
@@ -224,10 +222,10 @@ def _guess(probabilities: np.ndarray, labels: np.ndarray, clip: float, known: Lo
 
 
 def line_sums(probabilities: np.ndarray, labels: np.ndarray, clip: float, line: CalibrationLine) -> np.ndarray:
-    """(N, 9) derivatives of the negative log-likelihood by intercept and slope, summed over the pairs of each sample.
+    """Compute (N, 9) derivatives of the negative log-likelihood by intercept and slope, summed over each sample.
 
-    The columns are the two first derivatives, the three second ones and the four third ones, each time from all by the
-    intercept to all by the slope.
+    The columns are the two first derivatives, the three second and the four third ones, from those by the intercept to
+    those by the slope.
     """
     sums = np.zeros((len(probabilities), 9))
     for rows, x, positive in _log_odds(probabilities, labels, clip):
@@ -248,7 +246,7 @@ def line_sums(probabilities: np.ndarray, labels: np.ndarray, clip: float, line: 
 def _log_odds(
     probabilities: np.ndarray, labels: np.ndarray, clip: float
 ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Rows of a block, and log-odds and labels of its known pairs."""
+    """Yield the rows of each block, and the log-odds and labels of its known pairs."""
     for rows in row_blocks(*probabilities.shape):
         known = labels[rows] >= 0
         p = np.clip(probabilities[rows][known].astype(np.float64), clip, 1 - clip)
@@ -272,7 +270,7 @@ def _range_of(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Log
 
 
 def _without_fit(known: LogOddsRange) -> CalibrationLine | None:
-    """The answer where the likelihood has no maximum, or not a single one."""
+    """Return the result if the likelihood has no maximum, or more than one."""
     nan = float('nan')
     if known.num_pairs == 0:
         return CalibrationLine(nan, nan, 'empty')
