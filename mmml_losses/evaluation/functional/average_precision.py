@@ -1,25 +1,25 @@
-"""Average precision: of every class, of every sample and pooled; exact, and independent of the order of ties.
+"""Average precision of each class, of each sample and of pooled pairs; exact, and independent of the order of ties.
 
-Published figures rest on several conventions:
+Published figures use several conventions:
 
 ``'exact'``
-    The area under the steps of the precision-recall curve, as scikit-learn and torchmetrics compute it. Tied scores are
-    one step. :func:`average_precision` gives the formula.
+    The area under the steps of the precision-recall curve, as in scikit-learn and torchmetrics. Tied scores are one
+    step. :func:`average_precision` has the formula.
 ``'voc11'``
     PASCAL VOC until 2009: the mean over the recalls 0, 0.1, …, 1 of the best precision at that recall or a higher one.
-    Interpolation raises it above the exact value as a rule, most for classes with few positives. Tied scores are one
-    step of the curve; the recalls are compared as fractions of whole numbers, so that 3 of 10 reach 0.3.
+    It is usually higher than the exact value, most for classes with few positives. Tied scores are one step of the
+    curve. Recalls are compared as fractions of whole numbers, so that 3 of 10 reach 0.3.
 ``'mmpretrain'``
     ``mmpretrain.evaluation.AveragePrecision``: precision at the place of each positive, averaged, in single precision.
-    Tied entries have places of their own, in the order that ``torch.argsort`` happens to leave them: four equal scores
-    of which one is a positive give 1 or 1/4 by the order of the samples. A class without a positive counts as 0. (Where
-    mmpretrain fails, on classes without a known entry, and where it puts the result into the type of the scores, cut to
-    a whole number for integers and rounded to half precision for float16, this follows its formula.)
+    Tied entries have places of their own, in the order of ``torch.argsort``: four equal scores of which one is a
+    positive give 1 or 1/4, depending on the order of the samples. A class without a positive counts as 0. (MMPretrain
+    fails on classes without a known entry, and returns the type of the scores, cut to a whole number for integers and
+    rounded to half precision for float16. There, this follows its formula.)
 ``'asl'``
     The validation of the ASL repository, which many papers on COCO use: the same places, in double precision and in the
-    order of ``numpy.argsort`` turned round, with :math:`10^{-8}` added to the number of positives, which lowers a class
-    with few positives by about :math:`10^{-8}`. A class without a positive counts as 0. The repository knows no unknown
-    labels and would count them as negatives; here they are left out, as everywhere.
+    reversed order of ``numpy.argsort``, with :math:`10^{-8}` added to the number of positives, which lowers a class
+    with few positives by about :math:`10^{-8}`. A class without a positive counts as 0. The repository has no unknown
+    labels; here they are left out.
 
 Without ties and without empty classes, ``'mmpretrain'`` and ``'asl'`` equal ``'exact'`` up to rounding.
 """
@@ -38,14 +38,14 @@ from .positive_ranks import By, PositiveRanks, pooled_positive_ranks, positive_r
 
 Convention = Literal['exact', 'voc11', 'mmpretrain', 'asl']
 CONVENTIONS = ('exact', 'voc11', 'mmpretrain', 'asl')
-# The conventions that look at the places of tied entries.
+# The conventions that depend on the order of tied entries.
 ORDERED = ('mmpretrain', 'asl')
 
 ASL_EPSILON = 1e-8
 
 
 class MeanAveragePrecision(NamedTuple):
-    """A mean of average precisions, and over how many it runs.
+    """Mean of average precisions, with the number of classes (samples) in it.
 
     Attributes:
         value: The mean in [0, 1]; NaN when there is nothing to average.
@@ -65,8 +65,8 @@ class MeanAveragePrecision(NamedTuple):
 
         Args:
             precisions: Average precisions, NaN where there is no positive label.
-            empty: What to do with the NaN entries: ``'skip'`` leaves them out, ``'zero'`` counts them as 0.
-            what: What they belong to, for the message of ``'error'``.
+            empty: ``'skip'`` leaves NaN entries out, ``'zero'`` counts them as 0, ``'error'`` raises an error.
+            what: Name of the entries for that error.
         """
         num_empty = int(np.isnan(precisions).sum())
         filled = fill_empty(precisions, empty, what)
@@ -83,7 +83,7 @@ def average_precision(
     empty: Empty | None = None,
     convention: Convention = 'exact',
 ) -> np.ndarray:
-    r"""Average precision of each class (or each sample).
+    r"""Compute the average precision of each class (or each sample).
 
     With :math:`P` the positives of one class and :math:`K` its known entries, ``convention='exact'`` is
 
@@ -92,7 +92,7 @@ def average_precision(
 
     which is :math:`\sum_n (R_n - R_{n-1}) P_n` over the distinct thresholds, the definition of scikit-learn's
     ``average_precision_score``: tied entries share one threshold, so their order does not matter. The other
-    conventions serve to compare with published figures; the head of this module says how they differ.
+    conventions are for comparison with published figures; the docstring of this module describes them.
 
     Large matrices of floating-point scores are ranked by a compiled kernel where Numba is installed, with the same
     result. The first call in an environment compiles it, which takes some seconds.
@@ -101,9 +101,9 @@ def average_precision(
         scores: (N, C) scores of any real dtype, higher is more positive. Logits and probabilities rank alike.
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown entries are left out.
         by: ``'class'`` ranks the samples of each class, ``'sample'`` the classes of each sample.
-        empty: What a class (sample) without a positive gets: ``'skip'`` NaN, ``'zero'`` 0, ``'error'`` a
-            ``ValueError``. None, the default, is what the convention does: ``'skip'`` for ``'exact'`` and ``'voc11'``,
-            ``'zero'`` for ``'mmpretrain'`` and ``'asl'``.
+        empty: Result of a class (sample) without a positive: ``'skip'`` NaN, ``'zero'`` 0, ``'error'`` a
+            ``ValueError``. None is the convention's own: ``'skip'`` for ``'exact'`` and ``'voc11'``, ``'zero'`` for
+            ``'mmpretrain'`` and ``'asl'``.
         convention: ``'exact'``, ``'voc11'`` (11 points of the interpolated curve), ``'mmpretrain'`` or ``'asl'``.
 
     Returns:
@@ -113,9 +113,17 @@ def average_precision(
         >>> average_precision([[0.9, 0.1], [0.5, 0.1], [0.5, 0.3]], [[1, 0], [1, 0], [0, 0]])
         array([0.83333333,        nan])
     """
-    empty = _empty_of(convention, empty)
+    empty = empty_of(convention, empty)
     scores = as_scores(scores)
-    precisions = _precisions(scores, as_labels_of(scores, labels), by, convention)
+    labels = as_labels_of(scores, labels)
+    if by not in _PLURALS:
+        raise ValueError(f"by must be 'class' or 'sample', got {by!r}")
+    if convention in ORDERED:
+        precisions = ordered_average_precision(scores, labels, by, convention)
+    else:
+        precisions = np.empty(scores.shape[by == 'class'])
+        for block, ranks in positive_ranks(scores, labels, by):
+            precisions[block] = _summarise(ranks, convention)
     return fill_empty(precisions, empty, _PLURALS[by])
 
 
@@ -127,33 +135,31 @@ def mean_average_precision(
     empty: Empty | None = None,
     convention: Convention = 'exact',
 ) -> MeanAveragePrecision:
-    """Mean of :func:`average_precision`, by default over the classes (samples) that have a positive label.
+    """Compute the mean of :func:`average_precision`, by default over the classes (samples) with a positive label.
 
-    ``by='class'`` is the usual mAP (macro average, mAP@class, mAP@y in paper notation), ``by='sample'`` is mAP@sample
-    (mAP@x), the label ranking average precision of scikit-learn but for the images without a positive: there each of
-    them counts as 1. The arguments are those of :func:`average_precision`.
+    ``by='class'`` is the usual mAP (macro average, mAP@class, mAP@y in papers). ``by='sample'`` is mAP@sample (mAP@x):
+    the label ranking average precision of scikit-learn, except that images without a positive count as 1 there. The
+    arguments are those of :func:`average_precision`.
     """
-    empty = _empty_of(convention, empty)
-    scores = as_scores(scores)
-    precisions = _precisions(scores, as_labels_of(scores, labels), by, convention)
+    empty = empty_of(convention, empty)
+    precisions = average_precision(scores, labels, by, empty='skip', convention=convention)
     return MeanAveragePrecision.of(precisions, empty, _PLURALS[by])
 
 
 def micro_average_precision(
     scores: ArrayLike, labels: ArrayLike, *, empty: Empty = 'skip', convention: Convention = 'exact'
 ) -> float:
-    """Average precision of all known (sample, class) pairs pooled into one ranking, in [0, 1].
+    """Compute the average precision of all known (sample, class) pairs pooled into one ranking, in [0, 1].
 
     Only the positives are kept in order, so that no second matrix is needed.
 
     Args:
         scores: (N, C) scores that are comparable between classes.
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown entries are left out.
-        empty: What to return when there is no positive at all: ``'skip'`` NaN, ``'zero'`` 0, ``'error'`` a
-            ``ValueError``.
+        empty: Result without any positive: ``'skip'`` NaN, ``'zero'`` 0, ``'error'`` a ``ValueError``.
         convention: ``'exact'`` or ``'voc11'``; the others define no pooled ranking.
     """
-    empty = _empty_of(convention, empty)
+    empty = empty_of(convention, empty)
     if convention in ORDERED:
         raise ValueError(f"convention must be 'exact' or 'voc11' for pooled pairs, got '{convention}'")
     scores = as_scores(scores)
@@ -164,7 +170,7 @@ def micro_average_precision(
 def mean_average_precision_of_groups(
     precisions: ArrayLike, groups: Mapping[str, Sequence[int]], *, empty: Empty = 'skip'
 ) -> dict[str, MeanAveragePrecision]:
-    """Mean average precision of groups of classes, such as head, medium and tail.
+    """Compute the mean average precision of groups of classes, such as head, medium and tail.
 
     Args:
         precisions: (C,) result of :func:`average_precision` with ``by='class'`` and ``empty='skip'``.
@@ -191,24 +197,13 @@ def fill_empty(precisions: np.ndarray, empty: Empty, what: str) -> np.ndarray:
 _PLURALS = {'class': 'classes', 'sample': 'samples'}
 
 
-def _empty_of(convention: Convention, empty: Empty | None) -> Empty:
+def empty_of(convention: Convention, empty: Empty | None) -> Empty:
+    """Check a convention and return its treatment of empty classes, unless ``empty`` is given."""
     if convention not in CONVENTIONS:
         raise ValueError(f'convention must be one of {CONVENTIONS}, got {convention!r}')
     if empty is None:
         return 'zero' if convention in ORDERED else 'skip'
     return checked_empty(empty, np.zeros(0, bool), '')
-
-
-def _precisions(scores: np.ndarray, labels: np.ndarray, by: By, convention: Convention) -> np.ndarray:
-    """Average precision of each class (sample); NaN where there is no positive."""
-    if by not in _PLURALS:
-        raise ValueError(f"by must be 'class' or 'sample', got {by!r}")
-    if convention in ORDERED:
-        return ordered_average_precision(scores, labels, by, convention)
-    precisions = np.empty(scores.shape[by == 'class'])
-    for block, ranks in positive_ranks(scores, labels, by):
-        precisions[block] = _summarise(ranks, convention)
-    return precisions
 
 
 def _summarise(ranks: PositiveRanks, convention: Convention) -> np.ndarray:
@@ -221,13 +216,9 @@ def _summarise(ranks: PositiveRanks, convention: Convention) -> np.ndarray:
 
 
 def eleven_point(ranks: PositiveRanks) -> np.ndarray:
-    r"""Eleven-point interpolated average precision, :math:`\frac{1}{11} \sum_{r} \max_{R(t) \ge r} P(t)`.
+    r"""Compute the eleven-point interpolated average precision, :math:`\frac{1}{11} \sum_{r} \max_{R(t) \ge r} P(t)`.
 
-    Args:
-        ranks: Positives of the rankings.
-
-    Returns:
-        (R,) values; NaN for a ranking without a positive.
+    Returns the (R,) values of the rankings, NaN for a ranking without a positive.
     """
     precision = ranks.positives_above / ranks.known_above
     total = np.zeros(len(ranks.num_positives))
@@ -240,16 +231,9 @@ def eleven_point(ranks: PositiveRanks) -> np.ndarray:
 
 
 def ordered_average_precision(scores: np.ndarray, labels: np.ndarray, by: By, convention: Convention) -> np.ndarray:
-    """Average precision by the places of the positives in one order of the entries, ties included.
+    """Compute average precision by the places of the positives in one order of the entries, ties included.
 
-    Args:
-        scores: (N, C).
-        labels: (N, C) with 1, 0 and -1.
-        by: ``'class'`` or ``'sample'``.
-        convention: ``'mmpretrain'`` or ``'asl'``.
-
-    Returns:
-        (C,) or (N,) float64 values; NaN where there is no positive.
+    Returns (C,) or (N,) float64 values, NaN where there is no positive.
     """
     measure = {'mmpretrain': _by_torch, 'asl': _by_numpy}[convention]
     if by == 'class':

@@ -21,10 +21,10 @@ class F1Scores:
         CP = \frac{1}{C} \sum_c \frac{T_c}{M_c}, \quad CR = \frac{1}{C} \sum_c \frac{T_c}{N_c}, \quad
         OP = \frac{\sum_c T_c}{\sum_c M_c}, \quad OR = \frac{\sum_c T_c}{\sum_c N_c},
 
-    and an F1 is the harmonic mean of a precision and a recall. Two readings of CF1 are in use, and they differ:
+    and an F1 is the harmonic mean of a precision and a recall. There are two variants of CF1:
 
-    - :attr:`cf1`, the harmonic mean of CP and CR, is that of the multi-label literature;
-    - :attr:`macro_f1`, the mean of the classes' own F1s, is that of scikit-learn's and mmpretrain's macro average.
+    - :attr:`cf1`, the harmonic mean of CP and CR, is the CF1 of the multi-label literature;
+    - :attr:`macro_f1`, the mean of the classes' own F1s, is the macro average of scikit-learn and mmpretrain.
 
     Nothing divided by nothing is 0: a class that is never predicted has precision 0, one without positives recall 0.
 
@@ -32,8 +32,8 @@ class F1Scores:
         true_positives: (C,) pairs that are predicted and positive.
         predicted: (C,) pairs that are predicted and known.
         positives: (C,) pairs that are positive.
-        empty: What the class means do with classes without a positive: ``'zero'`` counts their 0, ``'skip'`` leaves
-            them out.
+        empty: How the class means treat classes without a positive: ``'zero'`` counts them as 0, ``'skip'`` leaves them
+            out.
         num_ties_cut: Images of which top-k predicts one class and leaves out another with the same score.
     """
 
@@ -109,11 +109,11 @@ class F1Scores:
 
 
 class BestThreshold(NamedTuple):
-    """The thresholds at which F1 is best, and the F1 they reach.
+    """Thresholds at which F1 is best, and their F1.
 
     Attributes:
-        threshold: (C,) for each class, or one number for all pairs; ``inf`` where there is no positive. Whatever scores
-            at least as high is predicted. Of equally good thresholds, the highest.
+        threshold: (C,) for each class, or one number for all pairs; ``inf`` where there is no positive. Scores of at
+            least the threshold are predicted. Of equally good thresholds, the highest.
         f1: (C,) or one number in [0, 1]; 0 where there is no positive.
         num_empty: Number of classes without a positive label; for all pairs 1 or 0.
     """
@@ -131,19 +131,19 @@ def f1_scores(
     top_k: int | None = None,
     empty: Empty = 'zero',
 ) -> F1Scores:
-    """Precision, recall and F1 of the labels that a threshold, or the number of labels an image, selects.
+    """Compute precision, recall and F1 of the labels that a threshold, or a number of labels for each image, selects.
 
     Args:
         scores: (N, C) scores or probabilities, higher is more positive.
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
         threshold: Scores of at least this much are predicted; one number, or (C,) one for each class. Compared in the
             precision of the scores. 0.5 if neither this nor ``top_k`` is given.
-        top_k: Predict the k classes that score highest in each image instead. A class of unknown label takes its place
-            among them and is then left out, as in mmpretrain. Ties at the last place go to the classes that come first,
-            and the result says in how many images.
-        empty: What the means over classes do with classes without a positive label: ``'zero'`` counts them with
-            precision, recall and F1 of 0, as mmpretrain and scikit-learn do, ``'skip'`` leaves them out, ``'error'``
-            refuses them.
+        top_k: Predict the k classes with the highest scores in each image instead. A class of unknown label may be one
+            of them and is then left out, as in mmpretrain. Of classes tied at the last place, the first are taken, and
+            the result has the number of such images.
+        empty: How the means over classes treat classes without a positive label: ``'zero'`` counts them with precision,
+            recall and F1 of 0, as in mmpretrain and scikit-learn, ``'skip'`` leaves them out, ``'error'`` raises an
+            error.
 
     Examples:
         >>> result = f1_scores([[0.9, 0.2], [0.6, 0.7]], [[1, 0], [0, 1]])
@@ -176,11 +176,11 @@ def f1_scores(
 def best_threshold(
     scores: ArrayLike, labels: ArrayLike, *, average: Literal['class', 'pooled'] = 'class'
 ) -> BestThreshold:
-    r"""The threshold that maximises F1, exactly, from the ranks of the positives in one pass.
+    r"""Find the threshold that maximises F1, exactly, from the ranks of the positives in one pass.
 
     At the score of a positive with :math:`t` of :math:`N` positives and :math:`m` known entries at or above it,
-    :math:`F_1 = 2t / (m + N)`. Between two positives F1 only falls as the threshold does, so that one of their scores
-    is always best.
+    :math:`F_1 = 2t / (m + N)`. Between two positives F1 only falls with the threshold, so one of their scores is
+    always best.
 
     Args:
         scores: (N, C) scores of any real dtype.
@@ -189,8 +189,8 @@ def best_threshold(
             one threshold of all classes that maximises ``of1``.
 
     Returns:
-        Thresholds that :func:`f1_scores` takes, and what they reach. Chosen on the data they are then judged on, they
-        flatter the model: choose them on held-out data.
+        Thresholds for :func:`f1_scores`, and their F1. Measured on the same data, the F1 is too optimistic: choose
+        thresholds on held-out data.
     """
     scores = as_scores(scores)
     labels = as_labels_of(scores, labels)
@@ -221,10 +221,9 @@ def checked_thresholds(threshold: float | ArrayLike, scores: np.ndarray) -> np.n
 
 
 def checked_top_k(top_k: int, num_classes: int | None = None) -> int:
-    """Read a number of labels an image."""
-    most = '' if num_classes is None else f' and at most the {num_classes} classes'
-    is_number = isinstance(top_k, int | np.integer) and not isinstance(top_k, bool)
-    if not is_number or top_k < 1 or (num_classes is not None and top_k > num_classes):
+    """Read a number of labels for each image."""
+    limit, most = (np.inf, '') if num_classes is None else (num_classes, f' and at most the {num_classes} classes')
+    if not isinstance(top_k, int | np.integer) or isinstance(top_k, bool) or not 1 <= top_k <= limit:
         raise ValueError(f'top_k must be a whole number of at least 1{most}, got {top_k!r}')
     return int(top_k)
 
@@ -241,7 +240,7 @@ def _best_of_rankings(ranks: PositiveRanks) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _highest(scores: np.ndarray, k: int) -> tuple[np.ndarray, int]:
-    """The k highest of each row as a mask, and the number of rows where a tie is cut."""
+    """Return the k highest of each row as a mask, and the number of rows where a tie is cut."""
     last = np.partition(scores, scores.shape[1] - k, axis=1)[:, scores.shape[1] - k, None]
     above, tied = scores > last, scores == last
     places_left = k - np.count_nonzero(above, axis=1)
@@ -250,7 +249,7 @@ def _highest(scores: np.ndarray, k: int) -> tuple[np.ndarray, int]:
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Quotients with nothing by nothing as 0; a part is never without a whole."""
+    """Divide, with 0 for 0 / 0."""
     return part / np.maximum(whole, 1)
 
 

@@ -121,14 +121,8 @@ class LabelSummary:
     def to_dict(self) -> dict:
         """Return everything as data for JSON, with ``class_frequencies`` and ``num_samples`` as losses read them."""
         group_of = {index: name for name, members in self.groups.items() for index in members}
-        per_class = dict(
-            before=self.before.counts,
-            after=self.after.counts,
-            unknown=self.after.unknown,
-            hidden=self.hidden,
-            hidden_as_unknown=self.hidden_as_unknown,
-            added=self.added,
-        )
+        per_class = dict(before=self.before.counts, after=self.after.counts, unknown=self.after.unknown)
+        per_class |= dict(hidden=self.hidden, hidden_as_unknown=self.hidden_as_unknown, added=self.added)
         return dict(
             class_frequencies=self.after.counts.tolist(),
             num_samples=self.after.num_images,

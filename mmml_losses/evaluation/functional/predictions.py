@@ -1,4 +1,4 @@
-"""Predictions of a model on a dataset as one plain ``.npz`` file, and their recalibration after the fact."""
+"""Predictions of a model on a dataset as one plain ``.npz`` file, and their recalibration."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from torch import Tensor
 from ...utils.arrays import ArrayLike, as_array, as_labels, as_probabilities, as_scores, row_blocks
 from ...utils.files import replacing
 
-# Stands in each file and changes when the meaning of its arrays does.
+# Written to each file; it changes with the meaning of the arrays.
 FORMAT = 'mmml_losses.predictions/1'
-# Probabilities come as float32, whose neighbours of 0 and 1 are 2^-149 and 1 - 2^-24. The log-odds that stand for 0 and
-# 1 lie just beyond: their probabilities, 2^-151 and 1 - 2^-26, round to 0 and 1.
+# In float32, the neighbours of 0 and 1 are 2^-149 and 1 - 2^-24. The log-odds of 0 and 1 are set to those of 2^-151 and
+# 1 - 2^-26, which round to 0 and 1.
 LOWEST_LOG_ODDS = -151 * math.log(2)
 HIGHEST_LOG_ODDS = 26 * math.log(2)
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Scores of a model beside the labels of the data.
+    """Scores of a model and the labels of the data.
 
     Attributes:
-        scores: (N, C) float32 predicted scores, probabilities where the model knows its link.
+        scores: (N, C) float32 predicted scores, probabilities if the model knows its link.
         labels: (N, C) int8 with 1 positive, 0 negative, -1 unknown.
         class_names: Names of the C classes; their indices when none are given.
-        image_paths: Files of the N images; empty strings where there is none.
+        image_paths: Files of the N images; empty strings without a file.
         sample_idx: (N,) int64 positions in the dataset; 0 to N - 1 when none are given.
-        true_labels: (N, C) int8 as ``labels``, where the data knows more than it shows: labels that a dataset wrapper
-            hid are 0 or -1 in ``labels`` and 1 here. None when there is nothing beside ``labels``.
+        true_labels: (N, C) int8 as ``labels``, but before changes: labels that a dataset wrapper hid are 0 or -1 in
+            ``labels`` and 1 here. None if they are not known.
     """
 
     scores: np.ndarray
@@ -51,21 +51,22 @@ class Predictions:
         sample_idx = np.arange(num_samples) if self.sample_idx is None else self.sample_idx
         normalised = {
             'scores': scores,
-            'labels': _as_labels_like(scores, self.labels, 'labels'),
             'class_names': tuple(self.class_names) or tuple(map(str, range(num_classes))),
             'image_paths': tuple(self.image_paths) or ('',) * num_samples,
             'sample_idx': np.asarray(sample_idx, dtype=np.int64),
         }
-        if self.true_labels is not None:
-            normalised['true_labels'] = _as_labels_like(scores, self.true_labels, 'true_labels')
+        for name in ('labels', 'true_labels'):
+            if (labels := getattr(self, name)) is not None:
+                labels = as_array(labels)
+                if labels.shape != scores.shape:
+                    raise ValueError(f'{name} must have the shape of scores {scores.shape}, got {labels.shape}')
+                normalised[name] = as_labels(labels, name)
         for name, value in normalised.items():
             object.__setattr__(self, name, value)
         for name, length in (('class_names', num_classes), ('image_paths', num_samples), ('sample_idx', num_samples)):
-            if len(getattr(self, name)) != length:
-                raise ValueError(
-                    f'{name} must have {length} entries for scores of shape {scores.shape}, '
-                    f'got {len(getattr(self, name))}'
-                )
+            if len(normalised[name]) != length:
+                got = len(normalised[name])
+                raise ValueError(f'{name} must have {length} entries for scores of shape {scores.shape}, got {got}')
 
     @property
     def num_samples(self) -> int:
@@ -85,7 +86,7 @@ def save_predictions(path: str | os.PathLike, predictions: Predictions) -> None:
     optional = {} if predictions.true_labels is None else {'true_labels': predictions.true_labels}
     path = checked_npz_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary, open(temporary, 'wb') as file:
+    with replacing(path) as temporary, temporary.open('wb') as file:
         np.savez(
             file,
             format=np.array(FORMAT),
@@ -101,8 +102,8 @@ def save_predictions(path: str | os.PathLike, predictions: Predictions) -> None:
 def load_predictions(path: str | os.PathLike) -> Predictions:
     """Read the file that :func:`save_predictions` or the metric ``SavePredictions`` wrote."""
     try:
-        # Opened here: numpy leaves a file that it cannot read to the garbage collector.
-        with open(path, 'rb') as file:
+        # Opened here, because numpy does not close a file that it cannot read.
+        with Path(path).open('rb') as file:
             arrays = dict(np.load(file, allow_pickle=False))
         found = str(arrays.get('format', 'not given'))
         if found != FORMAT:
@@ -127,15 +128,8 @@ def checked_npz_path(path: str | os.PathLike, name: str = 'path') -> Path:
     return path
 
 
-def _as_labels_like(scores: np.ndarray, labels: ArrayLike, name: str) -> np.ndarray:
-    array = as_array(labels)
-    if array.shape != scores.shape:
-        raise ValueError(f'{name} must have the shape of scores {scores.shape}, got {array.shape}')
-    return as_labels(array, name)
-
-
 def log_odds_of(probabilities: ArrayLike) -> Tensor:
-    """Log-odds of probabilities, float64 and finite: 0 and 1 read as what float32 rounds to them.
+    """Compute the log-odds of probabilities in float64; 0 and 1 give finite values, which float32 rounds to 0 and 1.
 
     Args:
         probabilities: (N, C), in [0, 1].
@@ -145,15 +139,15 @@ def log_odds_of(probabilities: ArrayLike) -> Tensor:
 
 
 def recalibrate(predictions: Predictions, link: Callable[[Tensor], Tensor]) -> Predictions:
-    """Predictions with other probabilities of the same samples.
+    """Replace the probabilities of predictions by those of a link.
 
-    A link that grows strictly keeps the order of the scores, and with it every ranking measure; equal scores stay
+    A strictly increasing link keeps the order of the scores, and with it every ranking measure; equal scores stay
     equal. The scores are float32 as before: probabilities that a link moves close to 1 may become equal.
 
     Args:
         predictions: Their scores are probabilities.
-        link: From (n, C) log-odds to probabilities, such as :class:`mmml_losses.losses.links.PhiLink`. Scores of a
-            loss that has a link of its own were read through it already: this one comes on top.
+        link: From (n, C) log-odds to probabilities, such as :class:`mmml_losses.losses.links.PhiLink`. It is applied in
+            addition to the link of the loss, if that has one.
     """
     scores = np.empty_like(predictions.scores)
     with torch.no_grad():

@@ -1,8 +1,8 @@
-r"""Label recovery: how many hidden positives a correction of labels finds, and how many of its finds are right.
+"""Label recovery: how many hidden positives a correction of labels finds, and how many of its finds are right.
 
-A label is *hidden* where the truth is 1 and the label that was given for training is not: 0, or -1 for unknown. A
-*correction* turns given labels into others, be it a loss that stops to believe in a negative (SPLC, LASD, LL-Ct,
-LL-Cp, ROLE) or a file of pseudo labels.
+A label is *hidden* if the truth is 1 and the given training label is not: 0, or -1 for unknown. A *correction* changes
+given labels, either a loss that relabels or rejects negatives (SPLC, LASD, LL-Ct, LL-Cp, ROLE) or a file of pseudo
+labels.
 """
 
 from __future__ import annotations
@@ -17,24 +17,23 @@ from ...utils.arrays import ArrayLike, as_array, as_labels, row_blocks
 
 @dataclass(frozen=True)
 class LabelRecovery:
-    """What became of hidden labels, as counts per class; ``+`` and ``sum`` join those of several batches.
+    """Counts of hidden and corrected labels per class; ``+`` and ``sum`` join the counts of several batches.
 
-    Precision and recall are pooled over all classes, as Figure 7 of the Hill and SPLC paper has them. PPV and NPV are
-    means over classes, as Figure 2 of the LASD paper has them, and take *all* labels that are decided, those that were
-    given as positive among them: they are high wherever few labels are hidden. Fractions are NaN where there is nothing
-    to count.
+    Precision and recall are pooled over all classes, as in Figure 7 of the Hill and SPLC paper. PPV and NPV are means
+    over classes, as in Figure 2 of the LASD paper, of *all* labels that are decided, including the given positives:
+    they are high if few labels are hidden. Fractions are NaN without labels to count.
 
     Attributes:
         hidden: (C,) labels that are truly positive and were not given as positive.
-        corrected: (C,) labels that were not given as positive and are after the correction.
-        recovered: (C,) those of ``corrected`` that are ``hidden``.
-        rejected: (C,) labels that were given as negative and are left open by the correction (-1).
-        rejected_hidden: (C,) those of ``rejected`` that are ``hidden``.
-        true_positives: (C,) labels that are positive, and so are they after the correction.
-        false_positives: (C,) labels that are negative, and positive after the correction.
-        true_negatives: (C,) labels that are negative, and so are they after the correction.
-        false_negatives: (C,) labels that are positive, and negative after the correction.
-        unknown: (C,) labels whose truth is not known. They are left out of everything else.
+        corrected: (C,) labels that were not given as positive and are positive after the correction.
+        recovered: (C,) labels that are both ``corrected`` and ``hidden``.
+        rejected: (C,) labels that were given as negative and are undecided (-1) after the correction.
+        rejected_hidden: (C,) labels that are both ``rejected`` and ``hidden``.
+        true_positives: (C,) positive labels that are positive after the correction.
+        false_positives: (C,) negative labels that are positive after the correction.
+        true_negatives: (C,) negative labels that are negative after the correction.
+        false_negatives: (C,) positive labels that are negative after the correction.
+        unknown: (C,) labels of unknown truth. They are left out of all other counts.
     """
 
     hidden: np.ndarray
@@ -50,16 +49,16 @@ class LabelRecovery:
 
     @classmethod
     def from_counts(cls, counts: np.ndarray) -> LabelRecovery:
-        """Make it from the rows of :meth:`counts`."""
+        """Build the counts from the rows of :meth:`counts`."""
         return cls(*np.asarray(counts, dtype=np.int64))
 
     @classmethod
     def empty(cls, num_classes: int) -> LabelRecovery:
-        """Of no labels at all."""
+        """Return the counts of no labels."""
         return cls.from_counts(np.zeros((len(fields(cls)), num_classes)))
 
     def counts(self) -> np.ndarray:
-        """All counts, (attributes, C) int64 in the order of the attributes."""
+        """Return all counts, (attributes, C) int64 in the order of the attributes."""
         return np.stack([getattr(self, field.name) for field in fields(self)])
 
     def __add__(self, other: LabelRecovery) -> LabelRecovery:
@@ -88,17 +87,17 @@ class LabelRecovery:
 
     @property
     def num_recovered(self) -> int:
-        """Labels that the correction turned positive, and rightly so."""
+        """Hidden positives that the correction turned positive."""
         return int(self.recovered.sum())
 
     @property
     def num_rejected(self) -> int:
-        """Negatives that the correction left open."""
+        """Negatives that the correction made undecided."""
         return int(self.rejected.sum())
 
     @property
     def num_unknown(self) -> int:
-        """Labels without a known truth, which are left out."""
+        """Labels of unknown truth, which are left out."""
         return int(self.unknown.sum())
 
     @property
@@ -130,15 +129,15 @@ def label_recovery(observed: ArrayLike, true: ArrayLike, corrected: ArrayLike, t
         \text{recall} = \frac{|\{o \neq 1,\ c = 1,\ t = 1\}|}{|\{o \neq 1,\ t = 1\}|}
 
     with the given label :math:`o`, the corrected one :math:`c` and the truth :math:`t`. Predictions above a threshold
-    may stand for the corrected labels; then PPV and NPV are those of the predictions, as in the LASD paper.
+    may be the corrected labels; then PPV and NPV are those of the predictions, as in the LASD paper.
 
     Args:
         observed: (N, C) labels that were given: 1, 0 for negative or unobserved, -1 for unknown.
-        true: (N, C) true labels. Where they are -1 nothing is counted but their number.
+        true: (N, C) true labels. Labels of -1 are only counted as unknown.
         corrected: (N, C) labels after the correction: 1, 0, or a soft value between. -1 is undecided, neither
-            positive nor negative; where 0 was given, it counts as rejected and recovers nothing. To judge a method
-            that only rejects (LL-R) by what it rejects, hand that over as 1, as ``LabelRecoveryHook`` does.
-        threshold: Above it a soft label counts as positive.
+            positive nor negative; where 0 was given, it counts as rejected and recovers nothing. To measure a method
+            that only rejects (LL-R), pass its rejected labels as 1, as ``LabelRecoveryHook`` does.
+        threshold: A soft label above it counts as positive.
     """
     observed, true, corrected = as_array(observed), as_array(true), as_array(corrected)
     if observed.ndim != 2:
@@ -156,31 +155,20 @@ def label_recovery(observed: ArrayLike, true: ArrayLike, corrected: ArrayLike, t
 
 
 def _recovery_of_block(observed: np.ndarray, true: np.ndarray, corrected: np.ndarray) -> LabelRecovery:
-    known, given = true >= 0, observed == 1
-    positive = true == 1
-    hidden = positive & ~given
-    turned = known & ~given & (corrected == 1)
+    known, positive, negative = true >= 0, true == 1, true == 0
+    hidden = positive & (observed != 1)
+    turned = known & (observed != 1) & (corrected == 1)
     rejected = known & (observed == 0) & (corrected == -1)
-    masks = (
-        hidden,
-        turned,
-        turned & positive,
-        rejected,
-        rejected & positive,
-        positive & (corrected == 1),
-        (true == 0) & (corrected == 1),
-        (true == 0) & (corrected == 0),
-        positive & (corrected == 0),
-        ~known,
-    )
+    masks = [hidden, turned, turned & positive, rejected, rejected & positive]
+    masks += [positive & (corrected == 1), negative & (corrected == 1)]
+    masks += [negative & (corrected == 0), positive & (corrected == 0), ~known]
     return LabelRecovery(*(mask.sum(axis=0) for mask in masks))
 
 
 def _decisions(corrected: np.ndarray, threshold: float) -> np.ndarray:
-    """Corrected labels, possibly soft, as int8 with 1, 0 and -1."""
-    # Written so that NaN is wrong, too.
+    """Turn corrected labels, possibly soft, into int8 with 1, 0 and -1."""
     wrong = ~((corrected == -1) | ((corrected >= 0) & (corrected <= 1)))
-    if wrong.any():
+    if wrong.any():  # NaN is wrong, too
         raise ValueError(f'corrected must be 1, 0, -1 for undecided, or between 0 and 1, got {corrected[wrong][0]}')
     return np.where(corrected == -1, np.int8(-1), corrected > threshold)
 

@@ -7,6 +7,7 @@ and sharpness together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import inf, nan
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -152,17 +153,17 @@ class CalibrationLine(NamedTuple):
 
 
 class LogOddsRange(NamedTuple):
-    """Least and greatest log-odds of the positives and of the negatives, before the fit."""
+    """Log-odds before the fit; ``low`` and ``high`` are the extremes of the negatives and of the positives."""
 
     num_pairs: int
     num_positives: int
     mean: float
-    positive: tuple[float, float]
-    negative: tuple[float, float]
+    low: np.ndarray
+    high: np.ndarray
 
     @property
     def width(self) -> float:
-        return max(self.positive[1], self.negative[1]) - min(self.positive[0], self.negative[0])
+        return self.high.max() - self.low.min()
 
 
 def calibration_line(probabilities: ArrayLike, labels: ArrayLike, clip: float | None = None) -> CalibrationLine:
@@ -190,9 +191,8 @@ def calibration_line(probabilities: ArrayLike, labels: ArrayLike, clip: float | 
 def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> CalibrationLine:
     """Compute :func:`calibration_line` from checked arrays."""
     known = _range_of(probabilities, labels, clip)
-    degenerate = _without_fit(known)
-    if degenerate is not None:
-        return degenerate
+    if (line := _without_fit(known)) is not None:
+        return line
 
     def blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         return ((x, positive) for _, x, positive in _log_odds(probabilities, labels, clip))
@@ -254,32 +254,25 @@ def _log_odds(
 
 
 def _range_of(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> LogOddsRange:
-    num_pairs = num_positives = 0
-    total = 0.0
-    extremes = {True: (np.inf, -np.inf), False: (np.inf, -np.inf)}
+    num_pairs, num_positives, total = 0, 0, 0.0
+    low, high = np.full(2, np.inf), np.full(2, -np.inf)
     for _, x, positive in _log_odds(probabilities, labels, clip):
         num_pairs += x.size
         num_positives += int(positive.sum())
         total += x.sum()
-        for kind, (low, high) in extremes.items():
+        for kind in (0, 1):
             part = x[positive == kind]
-            if part.size:
-                extremes[kind] = (min(low, part.min()), max(high, part.max()))
-    mean = total / max(1, num_pairs)
-    return LogOddsRange(num_pairs, num_positives, mean, extremes[True], extremes[False])
+            low[kind] = part.min(initial=low[kind])
+            high[kind] = part.max(initial=high[kind])
+    return LogOddsRange(num_pairs, num_positives, total / max(1, num_pairs), low, high)
 
 
 def _without_fit(known: LogOddsRange) -> CalibrationLine | None:
     """Return the result if the likelihood has no maximum, or more than one."""
-    nan = float('nan')
-    if known.num_pairs == 0:
-        return CalibrationLine(nan, nan, 'empty')
     if known.num_positives in (0, known.num_pairs):
-        return CalibrationLine(nan, nan, 'one label')
-    if known.positive == known.negative and known.positive[0] == known.positive[1]:
+        return CalibrationLine(nan, nan, 'one label' if known.num_pairs else 'empty')
+    if known.width == 0:
         return CalibrationLine(nan, nan, 'constant')
-    if known.negative[1] <= known.positive[0]:
-        return CalibrationLine(float('inf'), nan, 'separable')
-    if known.positive[1] <= known.negative[0]:
-        return CalibrationLine(-float('inf'), nan, 'separable')
-    return None
+    if known.high[0] <= known.low[1]:
+        return CalibrationLine(inf, nan, 'separable')
+    return CalibrationLine(-inf, nan, 'separable') if known.high[1] <= known.low[0] else None

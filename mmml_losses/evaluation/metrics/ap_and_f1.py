@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from ...registry import METRICS
-from ...utils.arrays import Empty, as_array
+from ...utils.arrays import Empty, as_array, checked_empty
 from ...utils.frequencies import checked_frequencies, checked_groups, group_classes, load_class_frequencies
 from ..functional.average_precision import (
-    CONVENTIONS,
     ORDERED,
     Convention,
     MeanAveragePrecision,
     average_precision,
+    empty_of,
     fill_empty,
     mean_average_precision_of_groups,
     micro_average_precision,
@@ -26,15 +26,7 @@ from ..functional.predictions import Predictions
 from .base import PredictionMetric, distinct_names, finite_or_none
 
 AP_ITEMS = ('mAP@class', 'mAP@sample', 'mAP@groups', 'AP@micro', 'AP')
-OF_RESULT = {
-    'CP': 'cp',
-    'CR': 'cr',
-    'CF1': 'cf1',
-    'OP': 'op',
-    'OR': 'or_',
-    'OF1': 'of1',
-    'macro-F1': 'macro_f1',
-}
+OF_RESULT = {'CP': 'cp', 'CR': 'cr', 'CF1': 'cf1', 'OP': 'op', 'OR': 'or_', 'OF1': 'of1', 'macro-F1': 'macro_f1'}
 F1_ITEMS = (*OF_RESULT, 'F1', 'best-macro-F1', 'best-OF1')
 
 
@@ -42,22 +34,21 @@ F1_ITEMS = (*OF_RESULT, 'F1', 'best-macro-F1', 'best-OF1')
 class MultiLabelAP(PredictionMetric):
     """Average precision over classes, over samples and over all pairs, in percent.
 
-    Exact, and tied scores count as in scikit-learn, unless another convention is asked for. Classes (samples) without a
-    positive are left out of the means or count as 0, and the log says how many they are; see
+    The values are exact, and tied scores count as in scikit-learn, unless another convention is chosen. Classes
+    (samples) without a positive are left out of the means or count as 0, and their number is logged; see
     :func:`mmml_losses.evaluation.average_precision`.
 
     Args:
-        items: What to report: ``'mAP@class'`` (the usual mAP), ``'mAP@sample'`` (classes ranked within each sample),
+        items: Items to report: ``'mAP@class'`` (the usual mAP), ``'mAP@sample'`` (classes ranked within each sample),
             ``'AP@micro'`` (all pairs in one ranking), ``'mAP@groups'`` (mAP@class of groups of classes, as
             ``mAP@head``, ``mAP@medium`` and ``mAP@tail``) and ``'AP'`` (of each class, as ``AP/<class name>``; NaN for
             a class without a positive that is left out). By default the first two, and the groups if one of the next
             two arguments is given.
-        class_frequencies: Number of training images with each class, or a json file that holds it, from which head (100
-            or more), medium and tail (fewer than 20) are made. Without it, the meta information of the dataset may hold
-            ``class_frequencies``.
+        class_frequencies: Number of training images with each class, or a json file of it, to form head (100 or more),
+            medium and tail (fewer than 20). By default, ``class_frequencies`` in the meta information of the dataset.
         groups: Groups of classes instead: class indices, or names, by the name of the group.
         empty: ``'skip'`` leaves classes (samples) without a positive out of the means, ``'zero'`` counts them as 0,
-            ``'error'`` refuses them. None does what the convention does.
+            ``'error'`` raises an error. None is the convention's own.
         convention: ``'exact'``, ``'voc11'``, ``'mmpretrain'`` or ``'asl'``; see
             :mod:`mmml_losses.evaluation.functional.average_precision`.
         prefix: Prefix of the metric names; ``multi-label`` by default.
@@ -86,8 +77,6 @@ class MultiLabelAP(PredictionMetric):
             raise ValueError('class_frequencies and groups must not both be given')
         if has_groups and 'mAP@groups' not in items:
             raise ValueError(f"items must hold 'mAP@groups' for class_frequencies or groups to matter, got {items!r}")
-        if convention not in CONVENTIONS:
-            raise ValueError(f'convention must be one of {CONVENTIONS}, got {convention!r}')
         if empty not in ('skip', 'zero', 'error', None):
             raise ValueError(f"empty must be 'skip', 'zero', 'error' or None, got {empty!r}")
         if convention in ORDERED and 'AP@micro' in items:
@@ -98,7 +87,7 @@ class MultiLabelAP(PredictionMetric):
         self.class_frequencies = class_frequencies
         self.groups = groups
         self.convention = convention
-        self.empty: Empty = empty or ('zero' if convention in ORDERED else 'skip')
+        self.empty = empty_of(convention, empty)
         self.means: dict[str, MeanAveragePrecision] = {}
 
     def check_samples(self, data_samples: Sequence[dict]) -> None:
@@ -109,7 +98,7 @@ class MultiLabelAP(PredictionMetric):
         scores, labels = predictions.scores, predictions.labels
         self.means = {}
         metrics = {}
-        # NaN marks what has no positive until the means are taken.
+        # Without a positive, NaN until the means are taken.
         options = {'empty': 'skip', 'convention': self.convention}
         if {'mAP@class', 'mAP@groups', 'AP'} & set(self.items):
             per_class = average_precision(scores, labels, by='class', **options)
@@ -123,9 +112,8 @@ class MultiLabelAP(PredictionMetric):
             self.means |= {f'mAP@{name}': mean for name, mean in means.items()}
         metrics |= {name: 100 * mean.value for name, mean in self.means.items()}
         if 'AP@micro' in self.items:
-            metrics['AP@micro'] = 100 * micro_average_precision(
-                scores, labels, empty=self.empty, convention=self.convention
-            )
+            micro = micro_average_precision(scores, labels, empty=self.empty, convention=self.convention)
+            metrics['AP@micro'] = 100 * micro
         if 'AP' in self.items:
             filled = fill_empty(per_class, self.empty, 'classes')
             names = distinct_names(predictions.class_names)
@@ -133,7 +121,7 @@ class MultiLabelAP(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """How many classes or samples are in each mean, left out of it, and without a positive."""
+        """Return each mean with the numbers of classes or samples in it, left out of it, and without a positive."""
         return finite_or_none(
             {name: {**mean._asdict(), 'value': 100 * mean.value} for name, mean in self.means.items()}
         )
@@ -163,20 +151,20 @@ class MultiLabelAP(PredictionMetric):
 class MultiLabelF1(PredictionMetric):
     """Precision, recall and F1 of predicted label sets, by class and overall, in percent.
 
-    ``CF1`` is the harmonic mean of ``CP`` and ``CR``, as the multi-label literature has it; ``macro-F1`` is the mean of
-    the classes' F1s, which scikit-learn and mmpretrain call the macro average. Nothing divided by nothing is 0. See
+    ``CF1`` is the harmonic mean of ``CP`` and ``CR``, as in the multi-label literature. ``macro-F1`` is the mean of the
+    classes' F1s, the macro average of scikit-learn and mmpretrain. 0 / 0 is 0. See
     :class:`mmml_losses.evaluation.F1Scores`.
 
     Args:
-        items: What to report: some of ``'CP'``, ``'CR'``, ``'CF1'``, ``'OP'``, ``'OR'``, ``'OF1'`` (these by default),
+        items: Items to report: some of ``'CP'``, ``'CR'``, ``'CF1'``, ``'OP'``, ``'OR'``, ``'OF1'`` (these by default),
             ``'macro-F1'``, ``'F1'`` (of each class, as ``F1/<class name>``), ``'best-macro-F1'`` and ``'best-OF1'``
-            (with the threshold of each class, or the one of all, that is best on these very data; ``best-threshold``
-            beside the latter, as it is).
+            (with the thresholds, of each class or of all, that are best on these very data; the latter is reported as
+            ``best-threshold``).
         threshold: Scores of at least this much are predicted; one number or one for each class. 0.5 if neither this
             nor ``top_k`` is given.
-        top_k: Predict the k classes that score highest in each sample instead. The names then end with ``@k``.
-        empty: What the means over classes do with classes without a positive: ``'zero'`` counts their 0, ``'skip'``
-            leaves them out, ``'error'`` refuses them.
+        top_k: Predict the k classes with the highest scores in each sample instead. The names then end with ``@k``.
+        empty: How the means over classes treat classes without a positive: ``'zero'`` counts them as 0, ``'skip'``
+            leaves them out, ``'error'`` raises an error.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
@@ -196,8 +184,7 @@ class MultiLabelF1(PredictionMetric):
             raise ValueError(f'items must be some of {F1_ITEMS}, got {items!r}')
         if threshold is not None and top_k is not None:
             raise ValueError(f'threshold and top_k must not both be given, got {threshold} and {top_k}')
-        if empty not in ('skip', 'zero', 'error'):
-            raise ValueError(f"empty must be 'skip', 'zero' or 'error', got {empty!r}")
+        checked_empty(empty, np.zeros(0, bool), '')
         self.items = tuple(items)
         self.threshold = threshold
         self.top_k = None if top_k is None else checked_top_k(top_k)
@@ -207,7 +194,7 @@ class MultiLabelF1(PredictionMetric):
             self._check_choice(as_array(threshold).size)
 
     def check_samples(self, data_samples: Sequence[dict]) -> None:
-        """Refuse thresholds and a number of labels that do not fit the number of classes, with the first batch."""
+        """Raise if thresholds or the number of labels do not fit the number of classes."""
         if data_samples:
             self._check_choice(len(data_samples[0]['pred_score']))
 
@@ -230,7 +217,7 @@ class MultiLabelF1(PredictionMetric):
         return metrics | self._best(predictions)
 
     def details(self) -> dict[str, Any]:
-        """The numbers of classes without a positive and without a prediction, and of ties that top-k cuts."""
+        """Return the numbers of classes without a positive and without a prediction, and of ties cut by top-k."""
         names = ('num_empty', 'num_unpredicted', 'num_ties_cut')
         return {} if self.result is None else {name: getattr(self.result, name) for name in names}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,7 +141,8 @@ class CalibrationError(PredictionMetric):
 
     def _pooled(self, scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         values = dict(zip(BIN_ITEMS, calibration_errors(self.bins, self.ace), strict=True))
-        values |= self._scores_of(scores, labels, brier_score, negative_log_likelihood)
+        functions = {'Brier': brier_score, 'NLL': negative_log_likelihood}
+        values |= {item: function(scores, labels) for item, function in functions.items() if item in self.items}
         if set(LINE_ITEMS) & set(self.items):
             line = calibration_line(scores, labels)
             self._details['line'] = line.status
@@ -172,7 +173,8 @@ class CalibrationError(PredictionMetric):
         self.class_bins = class_reliability_bins(scores, labels, self.num_bins, self.binning)
         errors = class_calibration_errors(self.class_bins, self.ace)
         values = dict(zip(BIN_ITEMS, errors, strict=True))
-        values |= self._scores_of(scores, labels, class_brier_scores, class_negative_log_likelihoods)
+        functions = {'Brier': class_brier_scores, 'NLL': class_negative_log_likelihoods}
+        values |= {item: function(scores, labels) for item, function in functions.items() if item in self.items}
         values = {item: ITEMS[item] * values[item] for item in self.items if item in values}
         if errors.num_skipped:
             self.log(f'{errors.num_skipped} of {len(errors.mce)} classes have no known label and are left out')
@@ -191,11 +193,6 @@ class CalibrationError(PredictionMetric):
                 for name, value in zip(class_names, array, strict=True)
             }
         return metrics
-
-    def _scores_of(self, scores: np.ndarray, labels: np.ndarray, brier: Callable, nll: Callable) -> dict[str, Any]:
-        """Compute the requested proper scores."""
-        functions = {'Brier': brier, 'NLL': nll}
-        return {item: function(scores, labels) for item, function in functions.items() if item in self.items}
 
 
 def _mean_of_known(values: np.ndarray) -> float:
@@ -222,13 +219,9 @@ class DetectionCalibrationError(CalibrationError):
         min_score: Detections below this score are left out.
         ignored_overlap: Area that the intersection with an ignored object is divided by: the ``'detection'`` (COCO's
             crowds) or the ``'union'`` (VOC's difficult objects).
-        num_bins: Number of bins.
-        binning: ``'width'`` or ``'mass'``, as for :class:`CalibrationError`.
-        ace: Variant of ACE, as there.
+        num_bins, binning, ace: As for :class:`CalibrationError`.
         items: Items to report, as there; each with ``D-`` before its name.
-        num_resamples: Resamples of the images for bootstrap intervals, as there.
-        confidence: Confidence of the intervals.
-        seed: Seed of the resamples.
+        num_resamples, confidence, seed: Bootstrap intervals, as there.
         out_file: Where to save the scores and matches, if anywhere: an ``.npz`` file of
             :class:`~mmml_losses.evaluation.Predictions` with a row for each image and a column for each detection,
             which the tools for pictures of calibration read.
