@@ -49,51 +49,31 @@ class ReliabilityBins:
 
     def __post_init__(self):
         if self.edges is None:
-            object.__setattr__(self, 'edges', np.arange(self.num_bins + 1) / self.num_bins)
+            edges = np.arange(self.num_bins + 1) / self.num_bins
+            object.__setattr__(self, 'edges', np.tile(edges, (*self.counts.shape[:-1], 1)))
 
     @property
     def num_bins(self) -> int:
-        return len(self.counts)
+        return self.counts.shape[-1]
 
     def to_dict(self) -> dict[str, Any]:
         """Return lists and numbers for JSON, with None for NaN."""
-        return {
-            'binning': self.binning,
-            'edges': self.edges.tolist(),
-            'counts': self.counts.tolist(),
-            'mean_probability': _without_nan(self.mean_probability),
-            'positive_rate': _without_nan(self.positive_rate),
-        }
+        values = {'binning': self.binning, 'edges': self.edges.tolist(), 'counts': self.counts.tolist()}
+        for name in ('mean_probability', 'positive_rate'):
+            array = getattr(self, name)
+            values[name] = np.where(np.isnan(array), None, array).tolist()
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ReliabilityBins:
         """Read what :meth:`to_dict` wrote."""
-        return cls(
-            counts=np.array(values['counts'], dtype=np.int64),
-            mean_probability=np.array(values['mean_probability'], dtype=np.float64),
-            positive_rate=np.array(values['positive_rate'], dtype=np.float64),
-            edges=np.array(values['edges'], dtype=np.float64),
-            binning=values['binning'],
-        )
+        names = ('mean_probability', 'positive_rate', 'edges')
+        arrays = {name: np.array(values[name], dtype=np.float64) for name in names}
+        return cls(np.array(values['counts'], dtype=np.int64), **arrays, binning=values['binning'])
 
 
-@dataclass(frozen=True)
-class ClassReliabilityBins:
-    """Reliability bins of each class; ``bins[c]`` are the bins of class c.
-
-    Attributes:
-        counts: (C, B) number of known samples in each bin.
-        mean_probability: (C, B) mean predicted probability; NaN in an empty bin.
-        positive_rate: (C, B) share of positive labels; NaN in an empty bin.
-        edges: (C, B + 1) limits of the bins, from 0 to 1.
-        binning: ``'width'`` or ``'mass'``.
-    """
-
-    counts: np.ndarray
-    mean_probability: np.ndarray
-    positive_rate: np.ndarray
-    edges: np.ndarray
-    binning: Binning = 'width'
+class ClassReliabilityBins(ReliabilityBins):
+    """Reliability bins of each class, in arrays with C rows; ``bins[c]`` are the bins of class c."""
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -101,10 +81,6 @@ class ClassReliabilityBins:
     def __getitem__(self, index: int) -> ReliabilityBins:
         arrays = (self.counts, self.mean_probability, self.positive_rate, self.edges)
         return ReliabilityBins(*(array[index] for array in arrays), self.binning)
-
-    @property
-    def num_bins(self) -> int:
-        return self.counts.shape[1]
 
 
 class CalibrationErrors(NamedTuple):
@@ -247,10 +223,6 @@ def errors_of(
         return mean_gap, gaps.max(axis=-1) + empty, (gaps * counts).sum(axis=-1) / num_pairs
 
 
-def _without_nan(values: np.ndarray) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
-
-
 def check_binning(num_bins: int, binning: str) -> None:
     """Raise if a number of bins or a kind of binning does not exist."""
     check_whole_number('num_bins', num_bins, 1)
@@ -303,10 +275,7 @@ def values_at(probabilities: np.ndarray, labels: np.ndarray, positions: np.ndarr
     The bit patterns of floats that are not negative have the order of the floats themselves. Each pass counts the next
     digit of the patterns that begin like a wanted one, and so determines this digit of each wanted pattern.
 
-    Args:
-        probabilities: (N, C) numbers in [0, 1].
-        labels: (N, C); pairs with -1 are left out.
-        positions: (K,) positions from 0, below the number of known pairs.
+    Positions (K,) count from 0 and are below the number of known pairs; pairs with the label -1 are left out.
     """
     kind = _working_type(probabilities.dtype)
     bits = np.dtype(f'u{np.dtype(kind).itemsize}')
@@ -332,12 +301,7 @@ def values_at(probabilities: np.ndarray, labels: np.ndarray, positions: np.ndarr
 
 
 def bin_numbers(values: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Return the number of the bin of each value: how many limits do not exceed it.
-
-    Args:
-        values: (n, C) float64.
-        limits: (B - 1,) rising limits, or (B - 1, C) with those of each class.
-    """
+    """Return the bin number of each (n, C) value: how many of the limits, (B - 1,) or (B - 1, C), do not exceed it."""
     if limits.ndim == 1 and len(limits) > FEW_LIMITS:
         return np.searchsorted(limits, values, side='right')
     numbers = np.zeros(values.shape, dtype=np.uint8 if len(limits) < 256 else np.int32)
@@ -349,16 +313,10 @@ def bin_numbers(values: np.ndarray, limits: np.ndarray) -> np.ndarray:
 def sums_in_bins(
     probabilities: np.ndarray, labels: np.ndarray, limits: np.ndarray, by: Literal['all', 'class', 'sample'] = 'all'
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Count and add up the known pairs in each bin.
+    """Count and add up the known pairs in each bin, for groups of pairs.
 
-    Args:
-        probabilities: (N, C) numbers in [0, 1].
-        labels: (N, C) with 1, 0 and -1 (unknown, left out).
-        limits: (B - 1,) limits between the bins, or (B - 1, C) with those of each class.
-        by: Groups of pairs: all pairs (G = 1), the pairs of a class (G = C) or the pairs of a sample (G = N).
-
-    Returns:
-        (G, B) numbers of known pairs and of positive ones, and sums of the predicted probabilities.
+    A group is all pairs (G = 1), the pairs of a class (G = C) or the pairs of a sample (G = N). Returns the (G, B)
+    numbers of known pairs and of positive ones, and the sums of the predicted probabilities.
     """
     num_bins = len(limits) + 1
     num_groups = {'all': 1, 'class': labels.shape[1], 'sample': labels.shape[0]}[by]

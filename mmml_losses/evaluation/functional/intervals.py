@@ -18,17 +18,11 @@ MEASURES = (*BIN_MEASURES, 'brier', 'nll', *LINE_MEASURES)
 
 
 class ImageSums(NamedTuple):
-    """Sums over the pairs of each image, from which a measure is computed.
+    """Sums over the known pairs of each image, from which measures are computed."""
 
-    Attributes:
-        sums: (N, K) sums over the known pairs of each image.
-        read: Turns (R, K) sums over the images of R resamples into the measures of each resample.
-        whole: The measures of the whole set, if ``read`` does not compute them from the sums over all images.
-    """
-
-    sums: np.ndarray
-    read: Callable[[np.ndarray], dict[str, np.ndarray]]
-    whole: dict[str, float] | None = None
+    sums: np.ndarray  # (N, K)
+    read: Callable[[np.ndarray], dict[str, np.ndarray]]  # from (R, K) sums of R resamples to the measures of each
+    whole: dict[str, float] | None = None  # measures of the whole set, if ``read`` does not compute them
 
 
 class Interval(NamedTuple):

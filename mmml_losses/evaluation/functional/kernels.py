@@ -42,14 +42,9 @@ def rank_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Count the known entries at or above each positive of each row.
 
-    Args:
-        scores: (R, E) row-major float32 or float64.
-        labels: (R, E) row-major int8.
-        num_positives: (R,).
-        has_unknown: (R,) whether any label of the row is unknown.
-
-    Returns:
-        The (V,) scores of the positives, row after row and ascending within one, and the (V,) counts.
+    Scores (R, E) are float32 or float64, labels (R, E) int8, both row-major. ``has_unknown`` (R,) is true where a label
+    of the row is unknown. Returns the (V,) scores of the positives, row after row and ascending within one, and the
+    (V,) counts.
     """
     starts = np.concatenate([[0], np.cumsum(num_positives)])
     bits = scores.view(INTEGERS[scores.dtype])
@@ -63,12 +58,7 @@ def rank_rows(
 
 
 def count_pooled(positives: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Count the known entries at or above each positive in all blocks together.
-
-    Args:
-        positives: (V,) ascending float32 or float64 scores, at least one.
-        blocks: Row-major scores and labels.
-    """
+    """Count the known entries at or above each of the (V,) ascending positives, in all blocks of scores and labels."""
     integer = INTEGERS[positives.dtype]
     keys, table = _ordered(positives.view(integer)), np.empty(LARGEST_TABLE + 2, np.int32)
     counts = np.zeros(len(positives) + 1, np.int64)

@@ -143,11 +143,7 @@ class LabelSummary:
 
 
 def label_statistics(labels: ArrayLike) -> LabelStatistics:
-    """Count labels.
-
-    Args:
-        labels: (N, C) with 1 positive, 0 negative or unobserved, -1 unknown, or soft values in [0, 1].
-    """
+    """Count (N, C) labels: 1 positive, 0 negative or unobserved, -1 unknown, or soft values in [0, 1]."""
     return _counted(_checked_labels(labels, 'labels'))
 
 

@@ -32,35 +32,20 @@ LARGE = 1 << 20
 
 
 class PositiveRanks(NamedTuple):
-    """Counts at each positive of R rankings, ranking after ranking, by ascending score within one.
+    """Counts at each of the V positives of R rankings, ranking after ranking, by ascending score within one."""
 
-    Attributes:
-        rows: (V,) the ranking of each positive.
-        values: (V,) its score.
-        positives_above: (V,) positives of the ranking with at least this score, including itself and its ties.
-        known_above: (V,) known entries of the ranking with at least this score.
-        num_positives: (R,) positives of each ranking.
-        num_known: (R,) known entries of each ranking.
-    """
-
-    rows: np.ndarray
-    values: np.ndarray
-    positives_above: np.ndarray
-    known_above: np.ndarray
-    num_positives: np.ndarray
-    num_known: np.ndarray
+    rows: np.ndarray  # (V,) the ranking of each positive
+    values: np.ndarray  # (V,) its score
+    positives_above: np.ndarray  # (V,) positives of the ranking with at least this score, including itself and its ties
+    known_above: np.ndarray  # (V,) known entries of the ranking with at least this score
+    num_positives: np.ndarray  # (R,) positives of each ranking
 
 
 def positive_ranks(scores: np.ndarray, labels: np.ndarray, by: By) -> Iterator[tuple[slice, PositiveRanks]]:
-    """Rank the samples of each class, or the classes of each sample, block by block.
+    """Rank the samples of each class (``by='class'``), or the classes of each sample, block by block.
 
-    Args:
-        scores: (N, C) as :func:`.arrays.as_scores` returns them.
-        labels: (N, C) as :func:`.arrays.as_labels` returns them.
-        by: ``'class'`` makes every class a ranking, ``'sample'`` every sample.
-
-    Yields:
-        The classes (samples) of a block, and the ranks of their positives.
+    Yields the classes (samples) of a block, and the ranks of their positives. Scores and labels are (N, C), as
+    :func:`.arrays.as_scores` and :func:`.arrays.as_labels` return them.
     """
     compiled = load_compiled() if _is_large(scores) else None
     blocks = row_blocks(*scores.shape)
@@ -77,7 +62,7 @@ def positive_ranks(scores: np.ndarray, labels: np.ndarray, by: By) -> Iterator[t
             num_positives = np.count_nonzero(block_labels == 1, axis=1)
             num_known = np.count_nonzero(block_labels >= 0, axis=1)
             values, known_above = _sorted_counts(block_scores, block_labels, num_positives, num_known)
-        yield block, _with_ties(values, known_above, num_positives, num_known)
+        yield block, _with_ties(values, known_above, num_positives)
 
 
 def pooled_positive_ranks(scores: np.ndarray, labels: np.ndarray) -> PositiveRanks:
@@ -85,7 +70,6 @@ def pooled_positive_ranks(scores: np.ndarray, labels: np.ndarray) -> PositiveRan
     slices = list(row_blocks(*scores.shape))
     found = [_rankable(scores[rows])[labels[rows] == 1] for rows in slices]
     values = np.sort(np.concatenate(found)) if found else np.empty(0)
-    num_known = sum(np.count_nonzero(labels[rows] >= 0) for rows in slices)
     blocks = ((_rankable(scores[rows]), _row_major(labels[rows], np.int8)) for rows in slices)
     compiled = load_compiled() if _is_large(scores) and len(values) else None
     if compiled:
@@ -95,7 +79,7 @@ def pooled_positive_ranks(scores: np.ndarray, labels: np.ndarray) -> PositiveRan
         for block_scores, block_labels in blocks:
             in_block = np.sort(block_scores[block_labels >= 0])
             known_above += in_block.size - np.searchsorted(in_block, values)
-    return _with_ties(values, known_above, np.array([len(values)]), np.array([num_known]))
+    return _with_ties(values, known_above, np.array([len(values)]))
 
 
 @cache
@@ -125,37 +109,26 @@ def _sorted_counts(
     return ascending[rows, below], known_above
 
 
-def _with_ties(
-    values: np.ndarray, known_above: np.ndarray, num_positives: np.ndarray, num_known: np.ndarray
-) -> PositiveRanks:
+def _with_ties(values: np.ndarray, known_above: np.ndarray, num_positives: np.ndarray) -> PositiveRanks:
     """Count the positives at or above each: two of a row are tied if equally many known entries are above them."""
     rows = np.repeat(np.arange(len(num_positives)), num_positives)
     is_new = (np.diff(known_above, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 0)
     first_tied = np.maximum.accumulate(np.where(is_new, np.arange(len(rows)), 0))
     positives_above = np.cumsum(num_positives)[rows] - first_tied
-    return PositiveRanks(rows, values, positives_above, known_above, num_positives, num_known)
+    return PositiveRanks(rows, values, positives_above, known_above, num_positives)
 
 
 def _count_below(ascending: np.ndarray, values: np.ndarray, num_values: np.ndarray) -> np.ndarray:
-    """Count the entries of each row of ``ascending`` below each of the values that belong to the row.
+    """Count the entries of each sorted row that are below each value of the row.
 
-    Args:
-        ascending: (R, E) sorted rows.
-        values: (V,) values of the first row, then of the second, and so on.
-        num_values: (R,) how many values belong to each row.
-
-    Returns:
-        (V,) counts, row after row, in any order within a row.
+    ``values`` (V,) belong to the first row, then to the second, and so on; ``num_values`` (R,) of them to each row. The
+    counts (V,) are row after row, too, in any order within a row.
     """
     if len(ascending) < MANY_ROWS:
         values_of_rows = np.split(values, np.cumsum(num_values)[:-1])
-        return np.concatenate(
-            # Neighbouring values end in the same cache lines, so sorting them first pays.
-            [
-                np.searchsorted(row, np.sort(row_values))
-                for row, row_values in zip(ascending, values_of_rows, strict=True)
-            ]
-        )
+        # Neighbouring values end in the same cache lines, so they are sorted first.
+        counts = [np.searchsorted(row, np.sort(of_row)) for row, of_row in zip(ascending, values_of_rows, strict=True)]
+        return np.concatenate(counts)
     is_value = np.arange(num_values.max(initial=0)) < num_values[:, None]
     padded = np.zeros(is_value.shape, dtype=values.dtype)
     padded[is_value] = values
@@ -189,14 +162,9 @@ def has_numba() -> bool:
 
 
 def import_compiled(what: str, *, required: bool = False) -> ModuleType | None:
-    """Import the compiled kernels.
+    """Import the compiled kernels; None if Numba is not installed.
 
-    Args:
-        what: What is slower without them, for the warning.
-        required: Whether to raise the error of a broken Numba instead of warning.
-
-    Returns:
-        The module; None if Numba is not installed, and None with a warning if Numba cannot be imported.
+    If Numba is broken, warn that ``what`` is slower and return None, or raise the error if they are ``required``.
     """
     if not has_numba():
         return None

@@ -83,20 +83,12 @@ def save_predictions(path: str | os.PathLike, predictions: Predictions) -> None:
     The file holds plain arrays (``scores``, ``labels``, ``class_names``, ``image_paths``, ``sample_idx``, and
     ``true_labels`` where they are known), so ``numpy.load`` opens it anywhere.
     """
-    optional = {} if predictions.true_labels is None else {'true_labels': predictions.true_labels}
+    arrays = {name: value for name, value in vars(predictions).items() if value is not None}
+    arrays |= {name: np.array(arrays[name], dtype=str) for name in ('class_names', 'image_paths')}
     path = checked_npz_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary, temporary.open('wb') as file:
-        np.savez(
-            file,
-            format=np.array(FORMAT),
-            scores=predictions.scores,
-            labels=predictions.labels,
-            class_names=np.array(predictions.class_names, dtype=str),
-            image_paths=np.array(predictions.image_paths, dtype=str),
-            sample_idx=predictions.sample_idx,
-            **optional,
-        )
+        np.savez(file, format=np.array(FORMAT), **arrays)
 
 
 def load_predictions(path: str | os.PathLike) -> Predictions:
@@ -108,14 +100,9 @@ def load_predictions(path: str | os.PathLike) -> Predictions:
         found = str(arrays.get('format', 'not given'))
         if found != FORMAT:
             raise ValueError(f"its format is {found}, expected '{FORMAT}'")
-        return Predictions(
-            scores=arrays['scores'],
-            labels=arrays['labels'],
-            class_names=tuple(arrays['class_names'].tolist()),
-            image_paths=tuple(arrays['image_paths'].tolist()),
-            sample_idx=arrays['sample_idx'],
-            true_labels=arrays.get('true_labels'),
-        )
+        values = {name: arrays[name] for name in ('scores', 'labels', 'sample_idx')}
+        values |= {name: tuple(arrays[name].tolist()) for name in ('class_names', 'image_paths')}
+        return Predictions(**values, true_labels=arrays.get('true_labels'))
     except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"'{path}' is not a predictions file written by SavePredictions: {error}") from error
 

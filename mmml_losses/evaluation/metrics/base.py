@@ -78,12 +78,16 @@ class PredictionMetric(BaseMetric):
 
     def evaluate(self, size: int) -> dict[str, float]:
         """Compute the metrics over all ranks; ``size`` is the number of samples without repeated ones."""
-        predictions = self._collected.gather(size, self.class_names)
+        predictions = self.gather(size)
         metrics = None
         if predictions is not None:
             warn_of_missing_samples(predictions, size, type(self).__name__)
             metrics = self.named_metrics(predictions)
         return broadcast_json(metrics)
+
+    def gather(self, size: int) -> Predictions | None:
+        """Gather the predictions of all ranks on the main process; None on the others."""
+        return self._collected.gather(size, self.class_names)
 
     def named_metrics(self, predictions: Predictions) -> dict[str, float]:
         """Compute the metrics, with the prefix in their names."""

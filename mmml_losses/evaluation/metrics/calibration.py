@@ -41,8 +41,8 @@ from ..functional.scores import (
     class_negative_log_likelihoods,
     negative_log_likelihood,
 )
-from .base import PredictionMetric, distinct_names, finite_or_none, refuse_raw_scores, warn_of_missing_samples
-from .gathering import RowStore, broadcast_json, gather_samples, read_sample_idx
+from .base import PredictionMetric, distinct_names, finite_or_none, refuse_raw_scores
+from .gathering import RowStore, gather_samples, read_sample_idx
 
 BIN_ITEMS = ('ACE', 'MCE', 'ECE')
 LINE_ITEMS = ('slope', 'intercept')
@@ -274,45 +274,33 @@ class DetectionCalibrationError(CalibrationError):
             self._stores['matches'].append(torch.from_numpy(np.pad(matches, padding, constant_values=ABSENT))[None])
             self._stores['sample_idx'].append(read_sample_idx([sample]))
 
-    def evaluate(self, size: int) -> dict[str, float]:
-        """Compute the metrics over all ranks; ``size`` is the number of images without repeated ones."""
+    def gather(self, size: int) -> Predictions | None:
         gathered = gather_samples(self._stores, size)
-        metrics = None
-        if gathered is not None:
-            matches = gathered['matches']
-            predictions = Predictions(
-                gathered['scores'].numpy(),
-                matches.clamp(min=-1).numpy(),
-                detection_columns(matches.size(1)),
-                sample_idx=gathered['sample_idx'].numpy(),
-            )
-            warn_of_missing_samples(predictions, size, type(self).__name__)
-            metrics = self.named_metrics(predictions)
-            self._count(matches)
-            if self.out_file is not None:
-                save_predictions(self.out_file, predictions)
-                self.log(f'wrote the detections in {len(matches)} images to {self.out_file}')
-        return broadcast_json(metrics)
+        if gathered is None:
+            return None
+        scores, self._matches = gathered['scores'].numpy(), gathered['matches'].numpy()
+        names = detection_columns(scores.shape[1])
+        return Predictions(scores, self._matches.clip(min=-1), names, sample_idx=gathered['sample_idx'].numpy())
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
         return {f'D-{name}': value for name, value in super().compute_metrics(predictions).items()}
 
-    def _count(self, matches: Tensor) -> None:
-        """Count detections by their match for the details, and log the counts."""
+    def named_metrics(self, predictions: Predictions) -> dict[str, float]:
+        """Compute the metrics, count detections by their match, and save the file."""
+        metrics, matches = super().named_metrics(predictions), self._matches
         del self._details['num_unknown']  # it includes places without a detection
-        counts = {
-            'num_images': len(matches),
-            'num_matched': int((matches == 1).sum()),
-            'num_unmatched': int((matches == 0).sum()),
-            'num_ignored': int((matches == -1).sum()),
-            'num_below_min_score': int((matches == BELOW).sum()),
-        }
-        self._details |= counts
+        names = {'num_matched': 1, 'num_unmatched': 0, 'num_ignored': -1, 'num_below_min_score': BELOW}
+        counts = {name: int((matches == value).sum()) for name, value in names.items()}
+        self._details |= {'num_images': len(matches), **counts}
         self.log(
             f'of {counts["num_matched"] + counts["num_unmatched"]} detections {counts["num_matched"]} are right; left '
             f'out are {counts["num_ignored"]} of ignored objects and {counts["num_below_min_score"]} below a score of '
             f'{self.min_score:g}'
         )
+        if self.out_file is not None:
+            save_predictions(self.out_file, predictions)
+            self.log(f'wrote the detections in {len(matches)} images to {self.out_file}')
+        return metrics
 
 
 def _detections_of(sample: Mapping) -> Detections:

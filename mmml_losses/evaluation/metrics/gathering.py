@@ -102,8 +102,7 @@ def gather_samples(stores: Mapping[str, RowStore], size: int) -> dict[str, Tenso
     is dropped. Otherwise the places are those of :func:`gather_rows`.
 
     Args:
-        stores: The samples of this rank; a row for each sample in every store. ``sample_idx`` (n, 1) holds the
-            positions of the samples in the dataset, -1 where they are not known.
+        stores: Rows of the samples of this rank, among them ``sample_idx`` (n, 1) with -1 for unknown positions.
         size: Number of samples in the dataset.
 
     Returns:
@@ -249,7 +248,7 @@ def read_scores(data_samples: Sequence[dict]) -> Tensor:
 
 def read_labels(data_samples: Sequence[dict]) -> Tensor:
     """Read labels (n, C) as int8 from ``gt_score``, or else from the class indices in ``gt_label``."""
-    labels = torch.stack([_labels_of(sample, len(sample['pred_score'])) for sample in data_samples])
+    labels = torch.stack([_labels_of(sample) for sample in data_samples])
     return torch.from_numpy(as_labels(labels, 'gt_score'))
 
 
@@ -257,13 +256,10 @@ def read_true_labels(data_samples: Sequence[dict]) -> Tensor:
     """Read true labels (n, C) as int8; unknown for a sample without them, and (n, 0) if no sample has any."""
     if not any('true_label' in sample for sample in data_samples):
         return torch.empty(len(data_samples), 0, dtype=torch.int8)
-    rows = []
-    for sample in data_samples:
-        width = len(sample['pred_score'])
-        row = torch.as_tensor(sample.get('true_label', torch.full((width,), -1))).cpu()
-        if row.shape != (width,):
-            raise ValueError(f'true_label must have the shape of pred_score ({width},), got {tuple(row.shape)}')
-        rows.append(row)
+    rows = [
+        _row_of(sample, 'true_label') if 'true_label' in sample else torch.full((len(sample['pred_score']),), -1)
+        for sample in data_samples
+    ]
     return torch.from_numpy(as_labels(torch.stack(rows), 'true_label'))
 
 
@@ -313,11 +309,9 @@ class PredictionCollector:
         return len(self._stores['scores'])
 
     def read(self, data_samples: Sequence[dict], num_classes: int = 0) -> dict[str, Tensor]:
-        """Read and check the columns of a batch without keeping them: of a bad batch, nothing is kept.
+        """Read and check the columns of a batch without keeping them, so that nothing is kept of a bad batch.
 
-        Args:
-            data_samples: Samples of the batch.
-            num_classes: Number of classes of the dataset, or 0 if the first sample defines it.
+        ``num_classes`` is 0 if the first sample defines it.
         """
         if not data_samples:
             return {}
@@ -330,12 +324,7 @@ class PredictionCollector:
             self._stores[name].append(rows)
 
     def gather(self, size: int, class_names: tuple[str, ...]) -> Predictions | None:
-        """Gather the predictions of all ranks on the main process; None on the others. Nothing is kept afterwards.
-
-        Args:
-            size: Number of samples in the dataset, without those that a sampler repeated.
-            class_names: Names of the classes, or nothing.
-        """
+        """Gather the predictions of all ranks on the main process; None on the others. Nothing is kept afterwards."""
         gathered = gather_samples(self._stores, size)
         if gathered is None:
             return None
@@ -349,17 +338,21 @@ class PredictionCollector:
         return Predictions(**values, class_names=class_names)
 
 
-def _labels_of(sample: dict, num_classes: int) -> Tensor:
+def _labels_of(sample: dict) -> Tensor:
     if 'gt_score' in sample:
-        labels = torch.as_tensor(sample['gt_score']).cpu()
-        if labels.shape != (num_classes,):
-            raise ValueError(f'gt_score must have the shape of pred_score ({num_classes},), got {tuple(labels.shape)}')
-        return labels
+        return _row_of(sample, 'gt_score')
     if 'gt_label' not in sample:
         raise ValueError(f'data samples must hold gt_score or gt_label, got {sorted(sample)}')
-    indices = torch.as_tensor(sample['gt_label']).cpu().reshape(-1).long()
+    indices, num_classes = torch.as_tensor(sample['gt_label']).cpu().reshape(-1).long(), len(sample['pred_score'])
     if ((indices < 0) | (indices >= num_classes)).any():
         raise ValueError(f'gt_label must be class indices from 0 to {num_classes - 1}, got {indices.tolist()}')
     labels = torch.zeros(num_classes, dtype=torch.int8)
     labels[indices] = 1
     return labels
+
+
+def _row_of(sample: dict, name: str) -> Tensor:
+    row, width = torch.as_tensor(sample[name]).cpu(), len(sample['pred_score'])
+    if row.shape != (width,):
+        raise ValueError(f'{name} must have the shape of pred_score ({width},), got {tuple(row.shape)}')
+    return row

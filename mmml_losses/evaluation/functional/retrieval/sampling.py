@@ -13,7 +13,7 @@ import numpy as np
 from .queries import ConditionTable
 
 Counts = tuple[int, int]  # (|P|, |N|)
-Run = Callable[..., Iterator[np.ndarray]]  # see measure.run_threads
+Run = Callable[..., Iterator[np.ndarray]]
 
 # Entries of the largest array of random queries, and the most queries that are drawn for one stratum.
 CHUNK_ENTRIES = 1 << 22
@@ -30,23 +30,14 @@ MIN_SAMPLES = 16
 
 @dataclass(frozen=True)
 class Stratum:
-    """Number and mean of the queries with one (:math:`|P|`, :math:`|N|`).
+    """Number and mean of the queries with one (:math:`|P|`, :math:`|N|`)."""
 
-    Attributes:
-        size: Number of queries.
-        num_queries: Number of queries with a relevant image, or its estimate.
-        count_variance: Variance of that estimate.
-        mean: Mean average precision of the evaluated queries.
-        mean_variance: Variance of the mean.
-        num_evaluated: Number of evaluated queries.
-    """
-
-    size: int
-    num_queries: float
-    count_variance: float
-    mean: float
-    mean_variance: float
-    num_evaluated: int
+    size: int  # number of queries
+    num_queries: float  # number of queries with a relevant image, or its estimate
+    count_variance: float  # variance of that estimate
+    mean: float  # mean average precision of the evaluated queries
+    mean_variance: float  # variance of the mean
+    num_evaluated: int  # number of evaluated queries
 
     @classmethod
     def of_all(cls, size: int, num_queries: int, total: float) -> Stratum:
@@ -135,13 +126,8 @@ def sample_strata(
 ) -> dict[Counts, Stratum]:
     """Evaluate a sample of each stratum, or all of a stratum whose share of the sample is as large as itself.
 
-    Args:
-        table: Conditions over all images.
-        space: Number of queries of each stratum.
-        sample_size: Number of queries to evaluate.
-        seed: Seed of the random numbers.
-        module: Has the functions ``first_relevant`` and ``evaluate_queries``.
-        run: Yields what a function returns for each of some items, given their numbers of queries.
+    ``space`` is the number of queries of each stratum, ``sample_size`` the number of queries to evaluate. ``module``
+    has ``first_relevant`` and ``evaluate_queries``; ``run`` is :func:`.measure.run_threads` without its settings.
     """
     samplers = {counts: StratumSampler(counts, size, table, module) for counts, size in space.items()}
     shares = {counts: sampler.draw((seed, 0), PILOT_DRAWS, 0)[1] / PILOT_DRAWS for counts, sampler in samplers.items()}
