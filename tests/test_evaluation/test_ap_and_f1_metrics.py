@@ -90,7 +90,7 @@ def test_frequencies_come_from_a_file_or_from_the_dataset(case, tmp_path):
     assert evaluate(of_dataset, *case, class_frequencies=FREQUENCIES) == given
 
 
-def test_groups_without_frequencies_are_refused_at_the_first_batch(case):
+def test_groups_without_frequencies_are_rejected_at_the_first_batch(case):
     metric = MultiLabelAP(items=['mAP@groups'])
     with pytest.raises(ValueError, match="class_frequencies or groups must be given for 'mAP@groups'"):
         metric.process(None, [{'pred_score': case[0][0], 'gt_score': case[1][0]}])
@@ -210,7 +210,7 @@ def test_no_samples_give_a_defined_answer():
         (MultiLabelF1, {'threshold': [[0.5]]}, r'threshold must be one number or one for each .* the shape \(1, 1\)'),
     ],
 )
-def test_bad_arguments_are_refused_before_the_run(kind, arguments, message):
+def test_bad_arguments_are_rejected_before_the_run(kind, arguments, message):
     with pytest.raises(ValueError, match=message):
         kind(**arguments)
 
@@ -225,7 +225,7 @@ def test_bad_arguments_are_refused_before_the_run(kind, arguments, message):
         ),
     ],
 )
-def test_f1_that_does_not_fit_the_classes_is_refused_with_the_first_batch(case, arguments, message):
+def test_f1_that_does_not_fit_the_classes_is_rejected_with_the_first_batch(case, arguments, message):
     metric = MultiLabelF1(**arguments)
     with pytest.raises(ValueError, match=message):
         metric.process(None, [{'pred_score': case[0][0], 'gt_score': case[1][0]}])

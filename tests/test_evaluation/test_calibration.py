@@ -86,7 +86,7 @@ def test_errors_of_a_case_done_by_hand():
     assert np.isnan(bins.positive_rate[1:9]).all()
 
 
-def test_the_three_readings_of_ace_differ():
+def test_the_three_variants_of_ace_differ():
     # Equal width: gaps 0.05 (three pairs), 0.95 (one) and eight empty bins. Two bins of equal mass: two pairs at 0.05
     # would be the first, but the third one ties with them, so all three go to the second.
     probabilities, labels = [[0.05, 0.05, 0.05, 0.95]], [[0, 0, 0, 0]]
@@ -288,13 +288,13 @@ def test_one_class_is_enough(binning):
     ],
 )
 @pytest.mark.parametrize('function', [reliability_bins, class_reliability_bins])
-def test_bad_probabilities_are_refused(function, probabilities, message):
+def test_bad_probabilities_are_rejected(function, probabilities, message):
     with pytest.raises(ValueError, match=message):
         function(probabilities, [[0, 1]])
 
 
 @pytest.mark.parametrize('function', [reliability_bins, class_reliability_bins])
-def test_bad_labels_and_arguments_are_refused(function):
+def test_bad_labels_and_arguments_are_rejected(function):
     with pytest.raises(ValueError, match='labels must be 1'):
         function([[0.5, 0.5]], [[0, 2]])
     with pytest.raises(ValueError, match='num_bins must be at least 1, got 0'):

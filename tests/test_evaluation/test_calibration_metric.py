@@ -107,7 +107,7 @@ def test_class_wise_items_leave_out_classes_without_a_known_label(case, monkeypa
     np.testing.assert_array_equal(metric.class_bins.counts, class_reliability_bins(*case).counts)
 
 
-def test_intervals_stand_beside_their_items(case):
+def test_intervals_are_reported_with_their_items(case):
     metrics = evaluate(CalibrationError(items=ITEMS, num_resamples=30, confidence=0.8, seed=5), *case)
     intervals = calibration_intervals(
         *case, measures=[item.lower() for item in ITEMS], num_resamples=30, confidence=0.8, seed=5
@@ -132,7 +132,7 @@ def test_details_are_plain_and_hold_the_bins(case):
     assert details['classes']['cat']['ECE'] > 0
 
 
-def test_a_line_that_cannot_be_fitted_is_told(monkeypatch):
+def test_a_line_that_cannot_be_fitted_is_logged(monkeypatch):
     messages = []
     monkeypatch.setattr(base, 'print_log', lambda message, **kwargs: messages.append(message))
     scores, labels = torch.tensor([[0.1, 0.2, 0.8, 0.9]]), torch.tensor([[0, 0, 1, 1]])
@@ -143,7 +143,7 @@ def test_a_line_that_cannot_be_fitted_is_told(monkeypatch):
 
 @pytest.mark.parametrize('evaluator', [Evaluator, MultiLabelEvaluator])
 @pytest.mark.parametrize('score', [4.2, -0.1])
-def test_raw_scores_are_refused_with_the_first_batch(case, score, evaluator):
+def test_raw_scores_are_rejected_with_the_first_batch(case, score, evaluator):
     scores, labels = case
     scores[0, 1] = score
     with pytest.raises(ValueError, match=r'pred_score must hold probabilities in \[0, 1\] .*: let the head turn its'):
@@ -176,6 +176,6 @@ def test_no_samples_give_nan():
         ({'seed': -1}, 'seed must be .*, got -1'),
     ],
 )
-def test_bad_arguments_are_refused(arguments, message):
+def test_bad_arguments_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         CalibrationError(**arguments)

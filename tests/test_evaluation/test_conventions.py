@@ -21,7 +21,7 @@ def random_case(num_samples=200, num_classes=6, levels=10**6, unknown=0.0, seed=
 
 
 def naive_eleven_point(scores, labels):
-    """The definition, in whole numbers, for one class."""
+    """Compute the definition for one class, in whole numbers."""
     points = []
     num_positives = sum(label == 1 for label in labels)
     for threshold in set(scores.tolist()):
@@ -121,7 +121,7 @@ def test_every_convention_takes_every_rule_for_empty_classes(convention):
     assert default.num_empty == 1
 
 
-def test_unknown_and_unfitting_conventions_are_refused():
+def test_unknown_and_unfitting_conventions_are_rejected():
     with pytest.raises(ValueError, match=r"convention must be one of \('exact', .*\), got 'coco'"):
         average_precision([[0.5]], [[1]], convention='coco')
     with pytest.raises(ValueError, match="convention must be 'exact' or 'voc11' for pooled pairs, got 'asl'"):

@@ -116,7 +116,7 @@ def test_scores_to_leave_out_are_probabilities(min_score):
 
 
 def random_image(rng, num_detections=25, num_objects=9, tied=False):
-    """Detections around objects of three classes, some of them crowds."""
+    """Make detections around objects of three classes, some of them crowds."""
     corners = rng.uniform(0, 60, (num_objects, 2))
     true_boxes = np.concatenate([corners, corners + rng.uniform(10, 40, (num_objects, 2))], axis=1)
     labels, ignored = rng.integers(0, 3, num_objects), rng.random(num_objects) < 0.25
@@ -130,7 +130,7 @@ def random_image(rng, num_detections=25, num_objects=9, tied=False):
 
 
 def coco_matches(detections, objects, iou_threshold):
-    """What pycocotools makes of an image, as 1, 0 and -1."""
+    """Match an image with pycocotools, as 1, 0 and -1."""
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
 
@@ -232,12 +232,12 @@ def test_no_images_give_nothing():
         (Detections([], [], []), Objects([box(0)], [0], [True, False]), 'ignored of objects must be as many as the 1'),
     ],
 )
-def test_bad_images_are_refused(detections, objects, message):
+def test_bad_images_are_rejected(detections, objects, message):
     with pytest.raises(ValueError, match=message):
         match_detections(detections, objects)
 
 
-def test_bad_arguments_are_refused():
+def test_bad_arguments_are_rejected():
     with pytest.raises(ValueError, match='iou_threshold must be above 0 and at most 1, got 0'):
         match([], [], iou_threshold=0)
     with pytest.raises(ValueError, match=r"ignored_overlap must be one of .*, got 'iou'"):
@@ -254,7 +254,7 @@ def instances(boxes, labels, **more):
 
 
 def data_sample(image, kind=BaseDataElement):
-    """An image as a detector returns it with its annotations."""
+    """Make an image with annotations as a detector returns it."""
     detections, objects = image
     sample = kind()
     sample.pred_instances = instances(detections.boxes, detections.labels, scores=detections.scores)
@@ -302,7 +302,7 @@ def test_no_images_and_no_detections_give_nan():
     assert np.isnan(list(evaluate(DetectionCalibrationError(), [data_sample(all_images()[2])]).values())).all()
 
 
-def test_bad_samples_are_refused_at_once():
+def test_bad_samples_are_rejected_at_once():
     sample = data_sample(all_images()[0]).to_dict()
     process = DetectionCalibrationError().process
     with pytest.raises(ValueError, match=r'scores of pred_instances must hold probabilities in \[0, 1\] for Detection'):

@@ -151,13 +151,13 @@ def test_appended_metrics_are_fed_and_know_the_classes(samples, tmp_path):
         evaluator.process(samples[4:])
 
 
-def test_metrics_that_collect_in_their_own_way_are_not_passed_over(samples):
+def test_metrics_that_override_collection_are_evaluated_alone(samples):
     metrics = [OwnWay('own'), Spy('shared')]
     assert run(MultiLabelEvaluator(metrics), samples) == {'multi-label/own': 6.0, 'multi-label/shared': 23.0}
     assert metrics[0].seen is not metrics[1].seen
 
 
-def test_names_that_clash_are_refused(samples):
+def test_names_that_clash_are_rejected(samples):
     for metrics in ([Spy('a'), Spy('a')], [Spy('a'), OwnWay('a')]):
         with pytest.raises(ValueError, match='got multi-label/a twice: give one of them another prefix'):
             run(MultiLabelEvaluator(metrics), samples)
@@ -173,7 +173,7 @@ def test_offline_evaluation_and_a_second_one(samples):
     assert run(evaluator, samples + samples[:3]) == first
 
 
-def test_missing_samples_are_told_once(samples, monkeypatch):
+def test_missing_samples_are_logged_once(samples, monkeypatch):
     messages = []
     monkeypatch.setattr(base, 'print_log', lambda message, **kwargs: messages.append(message))
     run(MultiLabelEvaluator([Spy('a'), Spy('b')]), samples, size=24)
@@ -185,7 +185,7 @@ def test_an_evaluation_without_samples_or_without_metrics(samples):
     assert run(MultiLabelEvaluator([]), samples) == {}
 
 
-def test_a_batch_that_a_metric_cannot_use_is_refused_at_once(samples):
+def test_a_batch_that_a_metric_cannot_use_is_rejected_at_once(samples):
     evaluator = MultiLabelEvaluator([MultiLabelAP(), MissingLabelRecovery()])
     with pytest.raises(ValueError, match='data samples must hold true_label for MissingLabelRecovery'):
         evaluator.process(samples[:4])
@@ -254,7 +254,7 @@ def test_memory_stays_near_five_bytes_for_each_pair():
     assert 4.5 < float(done.stdout) < 6.5
 
 
-def test_who_stops_a_metric_sees_the_figures_of_those_before(samples, monkeypatch):
+def test_stopping_a_metric_logs_the_results_of_those_before(samples, monkeypatch):
     said = []
     monkeypatch.setattr(evaluator_module, 'print_log', lambda message, **kwargs: said.append(message))
 
@@ -269,7 +269,7 @@ def test_who_stops_a_metric_sees_the_figures_of_those_before(samples, monkeypatc
     assert said[-1].startswith('stopped; measured so far: multi-label/mAP@class: ')
 
 
-def test_what_stands_first_is_there_when_a_later_metric_is_stopped(samples, monkeypatch, tmp_path):
+def test_first_metrics_are_complete_when_a_later_one_is_stopped(samples, monkeypatch, tmp_path):
     def stop(*args):
         raise KeyboardInterrupt
 

@@ -75,7 +75,7 @@ def test_threshold_is_rounded_to_the_precision_of_the_scores():
     assert f1_scores(np.full((1, 1), 0.7, np.float32), [[1]], threshold=[0.7]).of1 == 1
 
 
-def test_the_two_readings_of_cf1_differ():
+def test_the_two_variants_of_cf1_differ():
     result = f1_scores([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]], [[1, 1], [0, 1], [0, 1]])
     # Class precisions 1/2 and 1, recalls 1 and 1/3, F1s 2/3 and 1/2.
     assert (result.cp, result.cr) == (pytest.approx(3 / 4), pytest.approx(2 / 3))
@@ -186,12 +186,12 @@ def test_an_empty_set_has_no_positives():
         ({'empty': 'one'}, "empty must be 'skip', 'zero' or 'error', got 'one'"),
     ],
 )
-def test_bad_arguments_are_refused(arguments, message):
+def test_bad_arguments_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         f1_scores([[0.1, 0.2]], [[0, 1]], **arguments)
 
 
-def test_bad_input_is_refused():
+def test_bad_input_is_rejected():
     for measure in (f1_scores, best_threshold):
         with pytest.raises(ValueError, match=r'scores must not hold NaN, got NaN at \(0, 1\)'):
             measure([[0.1, np.nan]], [[0, 1]])

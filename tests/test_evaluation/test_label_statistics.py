@@ -18,7 +18,7 @@ ORIGINAL = np.vstack([TRUE, [[1, 1, 1], [0, 1, 0]]]).astype(np.int8)
 
 
 def naive(labels):
-    """Counts by loops."""
+    """Count by loops."""
     num_classes = len(labels[0])
     counts, unknown, per_image, num_soft, total = [0] * num_classes, [0] * num_classes, [], 0, 0.0
     for row in labels.tolist():
@@ -35,7 +35,7 @@ def naive(labels):
 
 @pytest.fixture(params=[1, 7, 1 << 20])
 def blocks(request, monkeypatch):
-    """Whatever the size of the pieces that the arrays are read in."""
+    """Read arrays in blocks of several sizes."""
     monkeypatch.setattr(arrays, 'BLOCK_ENTRIES', request.param)
 
 
@@ -78,7 +78,7 @@ def test_boolean_labels_will_do():
 
 
 @pytest.mark.usefixtures('blocks')
-def test_the_way_from_before_to_after_is_accounted_for():
+def test_changes_add_up_from_before_to_after():
     summary = summarize_labels(CLASSES, OBSERVED, TRUE, ORIGINAL)
     assert summary.before.counts.tolist() == [4, 4, 1]
     assert summary.after.counts.tolist() == [2, 1, 1]
@@ -107,7 +107,7 @@ def test_any_change_is_one(change):
     assert summarize_labels(CLASSES, TRUE, **change).is_changed
 
 
-def test_groups_are_of_the_labels_that_are_served():
+def test_groups_are_of_the_returned_labels():
     original = np.repeat(np.array([[1, 1, 1, 0]], dtype=np.int8), 30, axis=0)
     observed = original.copy()
     observed[4:, 1] = 0
@@ -117,7 +117,7 @@ def test_groups_are_of_the_labels_that_are_served():
     assert summary.groups_before == {'head': (0, 1, 2), 'medium': (), 'tail': (3,)}
 
 
-def test_the_description_says_what_there_is():
+def test_description_has_all_counts():
     assert describe_labels(summarize_labels(CLASSES, OBSERVED, TRUE, ORIGINAL), num_extremes=2) == [
         '4 images, 4 labels of 3 classes, 1.00 an image (0 to 2), 3 unknown',
         'before: 6 images, 9 labels, 1.50 an image (0 to 3), 1 unknown',
@@ -135,7 +135,7 @@ def test_the_description_says_what_there_is():
     ]
 
 
-def test_more_images_than_before_are_said():
+def test_more_images_than_before_are_described():
     lines = describe_labels(summarize_labels(CLASSES, np.vstack([TRUE, TRUE]), None, TRUE))
     assert lines[2] == 'changes: 4 images become 8, 0 of 10 positives hidden, 0 added'
 
@@ -172,6 +172,6 @@ def test_json_has_all_of_it():
         ((CLASSES, TRUE, TRUE, TRUE[:, :2]), 'original must have a column for each of 3 classes, got 2'),
     ],
 )
-def test_what_are_no_labels_is_refused(arguments, message):
+def test_bad_labels_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         summarize_labels(*arguments)

@@ -37,7 +37,7 @@ def case():
 
 
 def data_samples(scores, labels):
-    """Samples as a model returns them; labels as indices where there is no unknown one."""
+    """Make samples as a model returns them; labels are indices if none is unknown."""
     samples = []
     for index, (score, label) in enumerate(zip(scores, labels, strict=True)):
         sample = BaseDataElement(metainfo={'sample_idx': index, 'img_path': f'images/{index}.jpg'}, pred_score=score)
@@ -246,7 +246,7 @@ def test_true_labels_are_saved_where_samples_have_them(tmp_path):
     assert true.dtype == np.int8
 
 
-def test_a_refused_batch_leaves_nothing_behind(case):
+def test_a_rejected_batch_leaves_nothing_behind(case):
     metric = SavePredictions('unused.npz')
     samples = [sample.to_dict() for sample in data_samples(*case)]
     metric.process(None, samples[:2])
@@ -297,20 +297,20 @@ def test_no_samples_of_named_classes_give_a_defined_answer(evaluator, tmp_path):
         ),
     ],
 )
-def test_bad_samples_are_refused_at_once(sample, message):
+def test_bad_samples_are_rejected_at_once(sample, message):
     with pytest.raises(ValueError, match=message):
         MultiLabelAP().process(None, [{'pred_score': torch.rand(2), **sample}])
 
 
 @pytest.mark.parametrize('kind', [MultiLabelAP, CalibrationError, MultiLabelF1, QueryRetrieval, MissingLabelRecovery])
-def test_samples_without_a_score_are_refused_by_name(kind):
+def test_samples_without_a_score_are_rejected_by_name(kind):
     for consumer in (Evaluator([kind()]), MultiLabelEvaluator([kind()])):
         with pytest.raises(ValueError, match=r"data samples must hold pred_score, got \['gt_label'\]"):
             consumer.process([{'gt_label': [0]}])
 
 
 @pytest.mark.parametrize('evaluator', [Evaluator, MultiLabelEvaluator])
-def test_another_number_of_classes_is_refused_and_nothing_is_filled_up(evaluator):
+def test_another_number_of_classes_is_rejected_and_nothing_is_filled_up(evaluator):
     def samples(*widths):
         return [{'pred_score': torch.rand(width), 'gt_score': torch.ones(width)} for width in widths]
 
@@ -335,7 +335,7 @@ def test_stored_rows_widen_only_where_a_fill_is_given():
     assert len(store) == 2
 
 
-def test_bad_arguments_are_refused():
+def test_bad_arguments_are_rejected():
     with pytest.raises(ValueError, match=r"items must be some of .*, got \['mAP'\]"):
         MultiLabelAP(items=['mAP'])
     with pytest.raises(ValueError, match='num_bins must be at least 1, got 0'):
@@ -359,7 +359,7 @@ def test_classes_of_one_name_are_reported_each(metric, names):
 
 
 @pytest.mark.parametrize('name', ['a.jpg', None, 1.7, np.array([3]), torch.tensor([1, 2])])
-def test_samples_may_be_named_in_any_way(name):
+def test_sample_idx_may_be_any_value(name):
     metric = MultiLabelAP()
     scores = [[0.9, 0.1], [0.2, 0.8]]
     samples = [dict(pred_score=torch.tensor(row), gt_score=torch.tensor([1, 0]), sample_idx=name) for row in scores]
@@ -367,6 +367,6 @@ def test_samples_may_be_named_in_any_way(name):
     assert metric.evaluate(2)['multi-label/mAP@class'] == 100
 
 
-def test_numbers_that_json_does_not_know_are_null():
+def test_nan_and_infinity_are_null_in_json():
     values = dict(a=np.float32('nan'), b=[float('inf'), 1.5], c=np.float64(2.0))
     assert base.finite_or_none(values) == dict(a=None, b=[None, 1.5], c=2.0)

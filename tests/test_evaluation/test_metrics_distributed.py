@@ -110,7 +110,7 @@ def run_together(scenario, rank, out_file):
 
 
 def refusal_of_widths(rank):
-    """What is said of a model that has another number of classes on another rank."""
+    """Return the error for a model that has another number of classes on another rank."""
     metric = MultiLabelAP()
     metric.process(None, [{'pred_score': torch.rand(2 + rank), 'gt_label': [0]}])
     with pytest.raises(ValueError, match='pred_score') as refused:
@@ -124,7 +124,7 @@ class Count(PredictionMetric):
 
 
 def bytes_per_pair(batch=40, classes=1000, times=500):
-    """What an evaluation adds to the memory of this rank at its peak, for each pair of the dataset."""
+    """Measure the peak memory that an evaluation adds on this rank, for each pair of the dataset."""
 
     def memory(kind):
         status = Path('/proc/self/status').read_text()
@@ -188,7 +188,7 @@ def test_two_processes_equal_one(distributed, tmp_path, name):
         np.testing.assert_equal(results[f'{name} together'], expected)
 
 
-def test_ranks_with_different_numbers_of_classes_are_refused_on_all_of_them(distributed):
+def test_ranks_with_different_numbers_of_classes_are_rejected_on_all_of_them(distributed):
     for rank in range(WORLD_SIZE):
         message = json.loads((distributed / f'rank{rank}.json').read_text())['widths']
         assert message == 'pred_score must have equally many entries on all processes, got [2, 3]'

@@ -104,7 +104,7 @@ def test_what_is_kept_for_plots_and_files_is_raw(logits, labels, tmp_path):
     assert len(found) == 6
 
 
-def test_what_cannot_be_recalibrated_is_refused_with_the_first_batch(logits, labels, tmp_path):
+def test_metrics_that_cannot_be_recalibrated_are_rejected_with_the_first_batch(logits, labels, tmp_path):
     evaluator = MultiLabelEvaluator([SavePredictions(tmp_path / 'predictions.npz')], post_hoc=dict(phi=PHI))
     sample = dict(pred_score=logits[0].sigmoid(), gt_score=labels[0])
     with pytest.raises(ValueError, match=r'post_hoc needs a metric of mmml_losses .*, got SavePredictions'):

@@ -42,7 +42,7 @@ def test_true_labels_are_optional_and_old_files_load(tmp_path):
     np.testing.assert_array_equal(loaded.labels, without.labels)
 
 
-def test_file_holds_no_pickle_and_leaves_nothing_beside_it(tmp_path):
+def test_file_holds_no_pickle_and_leaves_no_other_file(tmp_path):
     path = tmp_path / 'predictions.npz'
     save_predictions(path, some_predictions())
     with np.load(path, allow_pickle=False) as arrays:
@@ -74,11 +74,11 @@ def test_names_default_to_indices():
     assert (predictions.num_samples, predictions.num_classes) == (2, 3)
 
 
-def test_wrong_files_are_refused_by_name(tmp_path):
+def test_wrong_files_are_rejected_by_name(tmp_path):
     text = tmp_path / 'text.npz'
     text.write_text('not an archive')
     single = tmp_path / 'single.npz'
-    with open(single, 'wb') as file:
+    with single.open('wb') as file:
         np.save(file, np.zeros(3))
     other = tmp_path / 'other.npz'
     np.savez(other, features=np.zeros(3))
@@ -91,7 +91,7 @@ def test_wrong_files_are_refused_by_name(tmp_path):
         load_predictions(tmp_path / 'missing.npz')
 
 
-def test_wrong_lengths_and_endings_are_refused(tmp_path):
+def test_wrong_lengths_and_endings_are_rejected(tmp_path):
     with pytest.raises(ValueError, match=r'class_names must have 3 entries for scores of shape \(2, 3\), got 1'):
         Predictions(np.zeros((2, 3)), np.zeros((2, 3)), class_names=('cat',))
     with pytest.raises(ValueError, match=r'true_labels must have the shape of scores \(2, 3\), got \(3, 2\)'):

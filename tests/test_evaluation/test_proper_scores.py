@@ -103,7 +103,7 @@ def test_no_known_pair_gives_nan(function):
 @pytest.mark.parametrize(
     'function', [brier_score, class_brier_scores, negative_log_likelihood, calibration_line, calibration_intervals]
 )
-def test_bad_input_is_refused(function):
+def test_bad_input_is_rejected(function):
     with pytest.raises(ValueError, match=r'probabilities must lie in \[0, 1\], got 2'):
         function([[2.0]], [[1]])
     with pytest.raises(ValueError, match='probabilities must not hold NaN'):
@@ -174,7 +174,7 @@ def test_line_finds_what_was_done_to_the_probabilities():
         (np.zeros((0, 2)), np.zeros((0, 2)), np.nan, 'empty'),
     ],
 )
-def test_line_says_why_there_is_none(probabilities, labels, slope, status):
+def test_line_has_the_reason_why_there_is_none(probabilities, labels, slope, status):
     line = calibration_line(probabilities, labels)
     assert line.status == status
     np.testing.assert_equal(line.slope, slope)
@@ -209,7 +209,7 @@ def test_line_survives_rows_that_guess_wrong(gap, monkeypatch):
     np.testing.assert_allclose(line[:2], expected[:2], rtol=1e-9)
 
 
-def test_line_says_if_rounding_takes_all_curvature_away():
+def test_line_reports_if_rounding_removes_all_curvature():
     def derivatives(point):
         return 1.0, np.array([0.5, 0.0]), np.zeros((2, 2))
 
@@ -248,7 +248,7 @@ def test_intervals_equal_those_of_resamples_computed_anew(monkeypatch):
         np.testing.assert_allclose(intervals[measure], expected, rtol=0, atol=tolerance, err_msg=measure)
 
 
-def test_intervals_hold_the_truth_about_as_often_as_they_say():
+def test_intervals_hold_the_truth_about_as_often_as_their_confidence():
     held = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -315,7 +315,7 @@ def test_intervals_of_a_line_that_cannot_be_fitted_have_no_ends():
         ({'ace': 'adaptive'}, "ace='adaptive' must be read from bins made with binning='mass'"),
     ],
 )
-def test_bad_arguments_of_intervals_are_refused(arguments, message):
+def test_bad_arguments_of_intervals_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         calibration_intervals([[0.5]], [[1]], **arguments)
 

@@ -55,7 +55,7 @@ class TestNotANumber:
         ],
     )
     @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-    def test_ours_refuses_it_and_says_where_it_is(self, measure, dtype):
+    def test_ours_raises_with_its_position(self, measure, dtype):
         scores, labels = NAN
         with pytest.raises(ValueError, match=r'scores must not hold NaN, got NaN at \(0, 0\)'):
             measure(scores.to(dtype), labels)
@@ -70,7 +70,7 @@ class TestImagesWithoutLabels:
     def test_scikit_learn_counts_them_as_1(self):
         assert label_ranking_average_precision_score(self.labels, self.scores) == (1 + 0.5) / 2
 
-    def test_ours_leaves_them_out_or_counts_them_as_0_and_says_so(self):
+    def test_ours_leaves_them_out_or_counts_them_as_0_and_reports_it(self):
         assert mean_average_precision(self.scores, self.labels, by='sample') == (0.5, 1, 1, 1)
         zero = mean_average_precision(self.scores, self.labels, by='sample', empty='zero')
         assert (zero.value, zero.num_averaged, zero.num_empty) == (0.25, 2, 1)

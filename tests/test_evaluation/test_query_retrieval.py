@@ -328,7 +328,7 @@ def test_checkpoint_file_is_taken_with_a_warning(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_number_of_queries_is_told_before_the_work_starts(monkeypatch):
+def test_number_of_queries_is_logged_before_the_work_starts(monkeypatch):
     lines = []
     scores, labels = make_case('random', num_classes=3)
     method = queries.evaluate_subtree
@@ -345,7 +345,7 @@ def test_number_of_queries_is_told_before_the_work_starts(monkeypatch):
     assert lines[1] == 'they are more than the budget, so a stratified sample of about 120 is evaluated'
 
 
-def test_progress_is_shown_and_silence_is_kept(monkeypatch, capfd):
+def test_progress_is_shown_only_if_requested(monkeypatch, capfd):
     scores, labels = make_case('random', num_classes=3)
     query_retrieval(scores, labels)
     assert capfd.readouterr() == ('', '')
@@ -382,7 +382,7 @@ def test_progress_is_shown_and_silence_is_kept(monkeypatch, capfd):
         ({'scale': 'log'}, "scale must be 'probability' or 'logit', got 'log'"),
     ],
 )
-def test_bad_input_is_refused(change, message):
+def test_bad_input_is_rejected(change, message):
     arguments = {'probabilities': [[0.2, 0.3]], 'labels': [[1, 0]], **change}
     with pytest.raises(ValueError, match=message):
         query_retrieval(**arguments)

@@ -112,13 +112,13 @@ def test_means_without_a_query_are_null_in_the_details(case):
     assert json.loads(json.dumps(metric.details(), allow_nan=False))['overall']['value'] is None
 
 
-def test_raw_scores_are_refused_with_the_first_batch():
+def test_raw_scores_are_rejected_with_the_first_batch():
     message = r'pred_score must hold probabilities in \[0, 1\] for QueryRetrieval, got -3'
     with pytest.raises(ValueError, match=message):
         QueryRetrieval().process(None, [{'pred_score': torch.tensor([5.0, -3.0]), 'gt_label': [0]}])
 
 
-def test_bad_arguments_are_refused_before_the_evaluation():
+def test_bad_arguments_are_rejected_before_the_evaluation():
     with pytest.raises(ValueError, match=r"items must be some of .*, got \['mAP'\]"):
         QueryRetrieval(items=['mAP'])
     with pytest.raises(ValueError, match='max_conditions must be at least 1, got 0'):

@@ -102,7 +102,7 @@ def test_extreme_scores_are_ranked_exactly(dtype, path):
     np.testing.assert_allclose(micro_average_precision(infinite, labels), pooled_reference(scores, labels), rtol=1e-12)
 
 
-def test_scores_crowded_beside_an_outlier_are_ranked_exactly(path):
+def test_scores_crowded_next_to_an_outlier_are_ranked_exactly(path):
     # Nearly all positives fall into one part of the compiled kernel's table.
     rng = np.random.default_rng(3)
     scores = 0.5 + 1e-9 * rng.random((3000, 2))
@@ -113,7 +113,7 @@ def test_scores_crowded_beside_an_outlier_are_ranked_exactly(path):
     np.testing.assert_allclose(micro_average_precision(scores, labels), pooled_reference(scores, labels), rtol=1e-12)
 
 
-def test_both_ways_of_ranking_agree_to_the_last_bit(monkeypatch):
+def test_both_kinds_of_ranking_agree_to_the_last_bit(monkeypatch):
     pytest.importorskip('numba')
     scores, labels = random_case(5000, 20, levels=10**6, unknown=0.1)
     results = []
@@ -259,7 +259,7 @@ def test_classes_without_positives_are_nan_and_counted():
     assert mean_average_precision(scores, labels, by='sample') == (1.0, 1, 1, 1)
 
 
-def test_classes_without_positives_count_as_zero_or_are_refused():
+def test_classes_without_positives_count_as_zero_or_are_rejected():
     scores = np.array([[0.9, 0.1, 0.5], [0.2, 0.3, 0.5]])
     labels = np.array([[1, 0, -1], [0, 0, -1]])
     np.testing.assert_array_equal(average_precision(scores, labels, empty='zero'), [1.0, 0.0, 0.0])
@@ -306,13 +306,13 @@ def test_nothing_to_rank_is_nan(shape):
         ([[0.1, 0.2]], 1, r'labels must have the shape of scores \(1, 2\), got \(\)'),
     ],
 )
-def test_bad_input_is_refused_by_name(scores, labels, message):
+def test_bad_input_is_rejected_by_name(scores, labels, message):
     for measure in (average_precision, mean_average_precision, micro_average_precision):
         with pytest.raises(ValueError, match=message):
             measure(scores, labels)
 
 
-def test_unknown_way_is_refused():
+def test_unknown_axis_is_rejected():
     with pytest.raises(ValueError, match="by must be 'class' or 'sample', got 'micro'"):
         average_precision([[0.5]], [[1]], by='micro')
 

@@ -126,7 +126,7 @@ def test_nothing_to_count_is_nan():
         (([[0, 1]], [[0, 1]], [[0, 1]], 1.5), r'threshold must be in \[0, 1\], got 1.5'),
     ],
 )
-def test_bad_input_is_refused(arguments, message):
+def test_bad_input_is_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         label_recovery(*arguments)
 
@@ -173,7 +173,7 @@ def test_ppv_and_npv_of_a_fully_labelled_test_set_are_those_of_the_predictions(c
     assert metric.recovery.num_hidden == (labels == 1).sum()
 
 
-def test_the_metric_asks_for_true_labels(case):
+def test_the_metric_requires_true_labels(case):
     scores = np.zeros(case[0].shape, dtype=np.float32)
     with pytest.raises(ValueError, match=r"hold true_label for MissingLabelRecovery, got \['gt_score', 'pred_score'\]"):
         MissingLabelRecovery().process(None, samples_of(scores, case[0]))
@@ -183,7 +183,7 @@ def test_the_metric_asks_for_true_labels(case):
 
 
 @pytest.mark.parametrize('fully_labelled', [False, True])
-def test_the_metric_refuses_raw_scores_with_the_first_batch(fully_labelled):
+def test_the_metric_rejects_raw_scores_with_the_first_batch(fully_labelled):
     samples = samples_of([[5.0, -3.0]], [[0, 1]], np.array([[1, 1]]))
     message = r'pred_score must hold probabilities in \[0, 1\] for MissingLabelRecovery, got -3'
     with pytest.raises(ValueError, match=message):

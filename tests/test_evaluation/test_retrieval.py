@@ -59,7 +59,7 @@ def test_query_reads_both_forms(text):
     assert parse_query(parsed.describe(DIGITS), DIGITS) == parsed
 
 
-def test_names_that_differ_in_case_are_told_apart():
+def test_names_that_differ_in_case_are_distinguished():
     names = ['a', 'A', 'b']
     assert parse_query('a, -A', names) == Query((0,), (1,))
     assert parse_query('B', names) == Query((2,))
@@ -73,7 +73,7 @@ def test_names_that_differ_in_case_are_told_apart():
         ('cat, -dog', ['dog', 'cat', 'dog'], r"by 'dog', got several: 0 \('dog'\) or 2 \('dog'\)"),
     ],
 )
-def test_a_name_of_two_classes_is_refused(text, names, message):
+def test_a_name_of_two_classes_is_rejected(text, names, message):
     with pytest.raises(ValueError, match=message):
         parse_query(text, names)
 
@@ -130,7 +130,7 @@ def test_query_errors_help(text, message):
     ],
 )
 @pytest.mark.parametrize('function', [retrieval_scores, rank_images, relevant_images])
-def test_bad_conditions_are_refused(function, positives, negatives, message):
+def test_bad_conditions_are_rejected(function, positives, negatives, message):
     with pytest.raises(ValueError, match=message):
         function(np.ones((2, 3)), positives, negatives)
 
@@ -176,7 +176,7 @@ def test_query_of_predictions_knows_names_and_paths():
     assert query('hound', predictions, ['cat', 'hound']).indices.tolist() == [0, 1]
 
 
-def test_bad_searches_are_refused():
+def test_bad_searches_are_rejected():
     with pytest.raises(ValueError, match='class_names must have 2 entries, got 1'):
         query('cat', [[0.1, 0.2]], ['cat'])
     with pytest.raises(ValueError, match="names the unknown class 'dgo': did you mean 'dog'"):

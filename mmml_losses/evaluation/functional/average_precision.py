@@ -13,8 +13,7 @@ Published figures use several conventions:
     ``mmpretrain.evaluation.AveragePrecision``: precision at the place of each positive, averaged, in single precision.
     Tied entries have places of their own, in the order of ``torch.argsort``: four equal scores of which one is a
     positive give 1 or 1/4, depending on the order of the samples. A class without a positive counts as 0. (MMPretrain
-    fails on classes without a known entry, and returns the type of the scores, cut to a whole number for integers and
-    rounded to half precision for float16. There, this follows its formula.)
+    itself fails on classes without a known entry, and rounds the result to the type of the scores.)
 ``'asl'``
     The validation of the ASL repository, which many papers on COCO use: the same places, in double precision and in the
     reversed order of ``numpy.argsort``, with :math:`10^{-8}` added to the number of positives, which lowers a class

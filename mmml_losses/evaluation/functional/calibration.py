@@ -1,7 +1,7 @@
 r"""Reliability bins of probabilities, and the calibration errors computed from them.
 
 Every error here summarises the gaps :math:`|\text{positive rate} - \text{mean probability}|` of the bins. Public code
-calls several errors ACE. :data:`ACE_READINGS` names the variants, and every function that computes one takes its name:
+calls several errors ACE. :data:`ACE_VARIANTS` names the variants, and every function that computes one takes its name:
 
 - ``'non-empty'``: unweighted mean over the bins that hold a pair (average calibration error of Neumann et al. 2018, the
   ACE of the SPA paper and of netcal). The default.
@@ -19,8 +19,8 @@ import numpy as np
 
 from ...utils.arrays import ArrayLike, as_labels_of, as_probabilities, check_whole_number, row_blocks
 
-AceReading: TypeAlias = Literal['non-empty', 'all', 'adaptive']
-ACE_READINGS = ('non-empty', 'all', 'adaptive')
+AceVariant: TypeAlias = Literal['non-empty', 'all', 'adaptive']
+ACE_VARIANTS = ('non-empty', 'all', 'adaptive')
 Binning: TypeAlias = Literal['width', 'mass']
 BINNINGS = ('width', 'mass')
 # Up to this many limits, comparing with each limit is faster than a binary search.
@@ -66,7 +66,7 @@ class ReliabilityBins:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ReliabilityBins:
-        """Read what :meth:`to_dict` wrote."""
+        """Rebuild the bins from the result of :meth:`to_dict`."""
         names = ('mean_probability', 'positive_rate', 'edges')
         arrays = {name: np.array(values[name], dtype=np.float64) for name in names}
         return cls(np.array(values['counts'], dtype=np.int64), **arrays, binning=values['binning'])
@@ -173,7 +173,7 @@ def _bins_of(
         return counts, total / counts, positives / counts, np.broadcast_to(edges, (len(counts), num_bins + 1))
 
 
-def calibration_errors(bins: ReliabilityBins, ace: AceReading = 'non-empty') -> CalibrationErrors:
+def calibration_errors(bins: ReliabilityBins, ace: AceVariant = 'non-empty') -> CalibrationErrors:
     """Compute the calibration errors from reliability bins; all NaN when every bin is empty.
 
     On pooled labels and bins of equal width they are netcal's ACE, MCE and ECE and torchmetrics' binary calibration
@@ -181,7 +181,7 @@ def calibration_errors(bins: ReliabilityBins, ace: AceReading = 'non-empty') -> 
     inwards by an epsilon, torchmetrics gives p = 1 a bin of its own and rounds the limits to the type of the input.
 
     Args:
-        bins: What :func:`reliability_bins` returns.
+        bins: Result of :func:`reliability_bins`.
         ace: Variant of ACE: ``'non-empty'``, ``'all'`` or, for bins of equal mass, ``'adaptive'``; see
             :mod:`mmml_losses.evaluation.functional.calibration`.
     """
@@ -190,11 +190,11 @@ def calibration_errors(bins: ReliabilityBins, ace: AceReading = 'non-empty') -> 
     return CalibrationErrors(*map(float, errors))
 
 
-def class_calibration_errors(bins: ClassReliabilityBins, ace: AceReading = 'non-empty') -> ClassCalibrationErrors:
+def class_calibration_errors(bins: ClassReliabilityBins, ace: AceVariant = 'non-empty') -> ClassCalibrationErrors:
     """Compute the calibration errors of each class; ``mean`` averages them over the classes.
 
     Args:
-        bins: What :func:`class_reliability_bins` returns.
+        bins: Result of :func:`class_reliability_bins`.
         ace: Variant of ACE, as for :func:`calibration_errors`. With ``'adaptive'``, the mean over the classes is the
             adaptive calibration error as Nixon et al. define it.
     """
@@ -204,14 +204,14 @@ def class_calibration_errors(bins: ClassReliabilityBins, ace: AceReading = 'non-
 
 def check_ace(ace: str, binning: str = 'mass') -> None:
     """Raise if a variant of ACE does not exist or does not fit the bins."""
-    if ace not in ACE_READINGS:
-        raise ValueError(f'ace must be one of {ACE_READINGS}, got {ace!r}')
+    if ace not in ACE_VARIANTS:
+        raise ValueError(f'ace must be one of {ACE_VARIANTS}, got {ace!r}')
     if ace == 'adaptive' and binning != 'mass':
         raise ValueError(f"ace='adaptive' must be read from bins made with binning='mass', got bins of {binning!r}")
 
 
 def errors_of(
-    counts: np.ndarray, mean_probability: np.ndarray, positive_rate: np.ndarray, ace: AceReading
+    counts: np.ndarray, mean_probability: np.ndarray, positive_rate: np.ndarray, ace: AceVariant
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Compute ACE, MCE and ECE over the last axis of (..., B) arrays; NaN where every bin is empty."""
     gaps = np.where(counts > 0, np.abs(positive_rate - mean_probability), 0.0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...utils import arrays
 from ...utils.arrays import ArrayLike, as_labels_of, as_probabilities, check_whole_number
-from .calibration import AceReading, Binning, bin_limits, check_ace, check_binning, errors_of, sums_in_bins
+from .calibration import AceVariant, Binning, bin_limits, check_ace, check_binning, errors_of, sums_in_bins
 from .scores import clip_of, clipped_log_loss, fit_line, line_sums, sample_sums, squared_error
 
 BIN_MEASURES = ('ace', 'mce', 'ece')
@@ -38,7 +38,7 @@ def calibration_intervals(
     labels: ArrayLike,
     num_bins: int = 10,
     binning: Binning = 'width',
-    ace: AceReading = 'non-empty',
+    ace: AceVariant = 'non-empty',
     *,
     measures: Sequence[str] = BIN_MEASURES,
     num_resamples: int = 1000,
@@ -90,10 +90,8 @@ def calibration_intervals(
     drawn = np.concatenate([weights @ sums for weights in _draws(len(sums), num_resamples, seed)])
     starts = np.cumsum([0] + [part.sums.shape[1] for part in parts])
     for part, start in zip(parts, starts, strict=False):
-        if part.whole is None:
-            whole |= {name: values[0] for name, values in part.read(part.sums.sum(axis=0, keepdims=True)).items()}
-        else:
-            whole |= part.whole
+        of_all = part.sums.sum(axis=0, keepdims=True)
+        whole |= part.whole or {name: values[0] for name, values in part.read(of_all).items()}
         resamples |= part.read(drawn[:, start : start + part.sums.shape[1]])
     return {name: _interval(whole[name], resamples[name], confidence) for name in measures}
 
@@ -109,7 +107,7 @@ def check_resampling(measures: Sequence[str], num_resamples: int, confidence: fl
         raise ValueError(f'confidence must lie between 0 and 1, got {confidence}')
 
 
-def _binned(probabilities: np.ndarray, labels: np.ndarray, limits: np.ndarray, ace: AceReading) -> ImageSums:
+def _binned(probabilities: np.ndarray, labels: np.ndarray, limits: np.ndarray, ace: AceVariant) -> ImageSums:
     num_bins = len(limits) + 1
 
     def read(sums: np.ndarray) -> dict[str, np.ndarray]:
@@ -175,7 +173,6 @@ def _draws(num_images: int, num_resamples: int, seed: int) -> Iterator[np.ndarra
 
 def _interval(value: float, resamples: np.ndarray, confidence: float) -> Interval:
     resamples = resamples[np.isfinite(resamples)]
-    if not resamples.size:
-        return Interval(float(value), float('nan'), float('nan'))
-    lower, upper = np.quantile(resamples, [(1 - confidence) / 2, (1 + confidence) / 2])
+    ends = [(1 - confidence) / 2, (1 + confidence) / 2]
+    lower, upper = np.quantile(resamples, ends) if resamples.size else (np.nan, np.nan)
     return Interval(float(value), float(lower), float(upper))

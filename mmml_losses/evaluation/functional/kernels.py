@@ -239,7 +239,7 @@ def _count_between(keys, num_keys, positives, table, shift, counts, of_parts, is
 
 @compiled
 def evaluate_subtree(conditions, depth, table):
-    """Compute what :func:`.retrieval.queries.evaluate_subtree` computes."""
+    """Return the same as :func:`.retrieval.queries.evaluate_subtree`."""
     num_classes, num_images = len(table.starts) - 1, table.log_scores.shape[1]
     counts, totals = np.zeros(depth + 1, np.int64), np.zeros(depth + 1)
     scores, images = np.empty((depth + 1, num_images)), np.empty((depth + 1, num_images), np.int32)
@@ -280,7 +280,7 @@ def evaluate_subtree(conditions, depth, table):
 
 @compiled
 def evaluate_queries(queries, table):
-    """Compute what :func:`.retrieval.queries.evaluate_queries` computes."""
+    """Return the same as :func:`.retrieval.queries.evaluate_queries`."""
     num_images = table.log_scores.shape[1]
     scores, images = np.empty(num_images), np.empty(num_images, np.int32)
     memory, precisions = _query_memory(num_images), np.full(len(queries), np.nan)
@@ -294,7 +294,7 @@ def evaluate_queries(queries, table):
 
 @compiled
 def first_relevant(queries, table):
-    """Compute what :func:`.retrieval.queries.first_relevant` computes."""
+    """Return the same as :func:`.retrieval.queries.first_relevant`."""
     first = np.full(len(queries), -1)
     for row in range(len(queries)):
         for image in _shortest_list(queries[row], table):

@@ -150,19 +150,16 @@ def label_recovery(observed: ArrayLike, true: ArrayLike, corrected: ArrayLike, t
     found = LabelRecovery.empty(observed.shape[1])
     for rows in row_blocks(*observed.shape):
         given, truth = as_labels(observed[rows], 'observed'), as_labels(true[rows], 'true')
-        found += _recovery_of_block(given, truth, _decisions(corrected[rows], threshold))
+        after = _decisions(corrected[rows], threshold)
+        known, positive, negative = truth >= 0, truth == 1, truth == 0
+        hidden = positive & (given != 1)
+        turned = known & (given != 1) & (after == 1)
+        rejected = known & (given == 0) & (after == -1)
+        masks = [hidden, turned, turned & positive, rejected, rejected & positive]
+        masks += [positive & (after == 1), negative & (after == 1)]
+        masks += [negative & (after == 0), positive & (after == 0), ~known]
+        found += LabelRecovery(*(mask.sum(axis=0) for mask in masks))
     return found
-
-
-def _recovery_of_block(observed: np.ndarray, true: np.ndarray, corrected: np.ndarray) -> LabelRecovery:
-    known, positive, negative = true >= 0, true == 1, true == 0
-    hidden = positive & (observed != 1)
-    turned = known & (observed != 1) & (corrected == 1)
-    rejected = known & (observed == 0) & (corrected == -1)
-    masks = [hidden, turned, turned & positive, rejected, rejected & positive]
-    masks += [positive & (corrected == 1), negative & (corrected == 1)]
-    masks += [negative & (corrected == 0), positive & (corrected == 0), ~known]
-    return LabelRecovery(*(mask.sum(axis=0) for mask in masks))
 
 
 def _decisions(corrected: np.ndarray, threshold: float) -> np.ndarray:

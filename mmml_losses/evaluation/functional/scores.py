@@ -36,20 +36,17 @@ def class_brier_scores(probabilities: ArrayLike, labels: ArrayLike) -> np.ndarra
 
 
 def negative_log_likelihood(probabilities: ArrayLike, labels: ArrayLike, clip: float | None = None) -> float:
-    r"""Compute the mean of :math:`-\log p` over positive and :math:`-\log(1 - p)` over negative known pairs, in nats.
+    r"""Compute the mean of :math:`-\log p` over positive and :math:`-\log(1 - p)` over negative known pairs.
 
-    A wrong probability of exactly 0 or 1 has an infinite loss. As in scikit-learn's ``log_loss``, probabilities are
-    therefore clipped to [clip, 1 - clip], by default with the machine epsilon of their own type: about 2e-16 for
-    float64, 1e-7 for float32 and 1e-3 for float16. Log-odds need no clipping:
-    :func:`negative_log_likelihood_of_log_odds`.
+    It is in nats, and NaN without a known pair. A wrong probability of exactly 0 or 1 has an infinite loss. As in
+    scikit-learn's ``log_loss``, probabilities are therefore clipped to [clip, 1 - clip], by default with the machine
+    epsilon of their own type: about 2e-16 for float64, 1e-7 for float32 and 1e-3 for float16. Log-odds need no
+    clipping: :func:`negative_log_likelihood_of_log_odds`.
 
     Args:
         probabilities: (N, C) predicted probabilities in [0, 1].
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
         clip: Smallest probability that is distinguished from 0, below 0.5; 0 does not clip.
-
-    Returns:
-        The mean; NaN without a known pair.
     """
     probabilities = as_probabilities(probabilities)
     return _mean_of(*_sums(probabilities, labels, clipped_log_loss(clip_of(probabilities, clip))))

@@ -11,16 +11,7 @@ import numpy as np
 from ...registry import METRICS
 from ...utils.arrays import Empty, as_array, checked_empty
 from ...utils.frequencies import checked_frequencies, checked_groups, group_classes, load_class_frequencies
-from ..functional.average_precision import (
-    ORDERED,
-    Convention,
-    MeanAveragePrecision,
-    average_precision,
-    empty_of,
-    fill_empty,
-    mean_average_precision_of_groups,
-    micro_average_precision,
-)
+from ..functional import average_precision as ap
 from ..functional.f1 import F1Scores, best_threshold, checked_thresholds, checked_top_k, f1_scores
 from ..functional.predictions import Predictions
 from .base import PredictionMetric, distinct_names, finite_or_none
@@ -64,7 +55,7 @@ class MultiLabelAP(PredictionMetric):
         class_frequencies: Sequence[float] | str | os.PathLike | None = None,
         groups: Mapping[str, Sequence[int | str]] | None = None,
         empty: Empty | None = None,
-        convention: Convention = 'exact',
+        convention: ap.Convention = 'exact',
         prefix: str | None = None,
     ):
         super().__init__(prefix=prefix)
@@ -79,7 +70,7 @@ class MultiLabelAP(PredictionMetric):
             raise ValueError(f"items must hold 'mAP@groups' for class_frequencies or groups to matter, got {items!r}")
         if empty not in ('skip', 'zero', 'error', None):
             raise ValueError(f"empty must be 'skip', 'zero', 'error' or None, got {empty!r}")
-        if convention in ORDERED and 'AP@micro' in items:
+        if convention in ap.ORDERED and 'AP@micro' in items:
             raise ValueError(f"items must not hold 'AP@micro' for the convention '{convention}', which defines none")
         if isinstance(class_frequencies, str | os.PathLike):
             class_frequencies = load_class_frequencies(class_frequencies)
@@ -87,8 +78,8 @@ class MultiLabelAP(PredictionMetric):
         self.class_frequencies = class_frequencies
         self.groups = groups
         self.convention = convention
-        self.empty = empty_of(convention, empty)
-        self.means: dict[str, MeanAveragePrecision] = {}
+        self.empty = ap.empty_of(convention, empty)
+        self.means: dict[str, ap.MeanAveragePrecision] = {}
 
     def check_samples(self, data_samples: Sequence[dict]) -> None:
         if data_samples and 'mAP@groups' in self.items:
@@ -101,21 +92,21 @@ class MultiLabelAP(PredictionMetric):
         # Without a positive, NaN until the means are taken.
         options = {'empty': 'skip', 'convention': self.convention}
         if {'mAP@class', 'mAP@groups', 'AP'} & set(self.items):
-            per_class = average_precision(scores, labels, by='class', **options)
+            per_class = ap.average_precision(scores, labels, by='class', **options)
         if 'mAP@class' in self.items:
             self._add_mean('mAP@class', per_class, 'classes')
         if 'mAP@sample' in self.items:
-            self._add_mean('mAP@sample', average_precision(scores, labels, by='sample', **options), 'samples')
+            self._add_mean('mAP@sample', ap.average_precision(scores, labels, by='sample', **options), 'samples')
         if 'mAP@groups' in self.items:
             groups = self._groups_of(predictions.num_classes)
-            means = mean_average_precision_of_groups(per_class, groups, empty=self.empty)
+            means = ap.mean_average_precision_of_groups(per_class, groups, empty=self.empty)
             self.means |= {f'mAP@{name}': mean for name, mean in means.items()}
         metrics |= {name: 100 * mean.value for name, mean in self.means.items()}
         if 'AP@micro' in self.items:
-            micro = micro_average_precision(scores, labels, empty=self.empty, convention=self.convention)
+            micro = ap.micro_average_precision(scores, labels, empty=self.empty, convention=self.convention)
             metrics['AP@micro'] = 100 * micro
         if 'AP' in self.items:
-            filled = fill_empty(per_class, self.empty, 'classes')
+            filled = ap.fill_empty(per_class, self.empty, 'classes')
             names = distinct_names(predictions.class_names)
             metrics |= {f'AP/{name}': 100 * float(value) for name, value in zip(names, filled, strict=True)}
         return metrics
@@ -127,7 +118,7 @@ class MultiLabelAP(PredictionMetric):
         )
 
     def _add_mean(self, name: str, precisions: np.ndarray, what: str) -> None:
-        mean = MeanAveragePrecision.of(precisions, self.empty, what)
+        mean = ap.MeanAveragePrecision.of(precisions, self.empty, what)
         if mean.num_empty:
             fate = 'are left out' if mean.num_skipped else 'count as 0'
             self.log(f'{mean.num_empty} of {precisions.size} {what} have no positive label and {fate}')

@@ -12,26 +12,7 @@ import torch
 from torch import Tensor
 
 from ...registry import METRICS
-from ..functional.calibration import (
-    AceReading,
-    Binning,
-    ClassReliabilityBins,
-    ReliabilityBins,
-    calibration_errors,
-    check_ace,
-    check_binning,
-    class_calibration_errors,
-    class_reliability_bins,
-    reliability_bins,
-)
-from ..functional.detection import (
-    Detections,
-    IgnoredOverlap,
-    Objects,
-    check_matching,
-    detection_columns,
-    match_detections,
-)
+from ..functional import calibration, detection
 from ..functional.intervals import calibration_intervals, check_resampling
 from ..functional.predictions import Predictions, checked_npz_path, save_predictions
 from ..functional.scores import (
@@ -91,8 +72,8 @@ class CalibrationError(PredictionMetric):
     def __init__(
         self,
         num_bins: int = 10,
-        binning: Binning = 'width',
-        ace: AceReading = 'non-empty',
+        binning: calibration.Binning = 'width',
+        ace: calibration.AceVariant = 'non-empty',
         per: str | Sequence[str] = 'pooled',
         items: Sequence[str] = BIN_ITEMS,
         num_resamples: int = 0,
@@ -101,8 +82,8 @@ class CalibrationError(PredictionMetric):
         prefix: str | None = None,
     ):
         super().__init__(prefix=prefix)
-        check_binning(num_bins, binning)
-        check_ace(ace, binning)
+        calibration.check_binning(num_bins, binning)
+        calibration.check_ace(ace, binning)
         if isinstance(items, str) or not items or any(item not in ITEMS for item in items):
             raise ValueError(f'items must be some of {tuple(ITEMS)}, got {items!r}')
         self.per = (per,) if isinstance(per, str) else tuple(per)
@@ -113,13 +94,13 @@ class CalibrationError(PredictionMetric):
             raise ValueError(f"per must hold 'pooled' for slope, intercept and intervals, got {per!r}")
         self.num_bins, self.binning, self.ace, self.items = num_bins, binning, ace, tuple(items)
         self.num_resamples, self.confidence, self.seed = num_resamples, confidence, seed
-        self.bins: ReliabilityBins | None = None
-        self.class_bins: ClassReliabilityBins | None = None
+        self.bins: calibration.ReliabilityBins | None = None
+        self.class_bins: calibration.ClassReliabilityBins | None = None
         self._details: dict[str, Any] = {}
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
         scores, labels = predictions.scores, predictions.labels
-        self.bins = reliability_bins(scores, labels, self.num_bins, self.binning)
+        self.bins = calibration.reliability_bins(scores, labels, self.num_bins, self.binning)
         self._details = {
             'ace': self.ace,
             'num_pairs': int(self.bins.counts.sum()),
@@ -140,7 +121,7 @@ class CalibrationError(PredictionMetric):
         return self._details
 
     def _pooled(self, scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-        values = dict(zip(BIN_ITEMS, calibration_errors(self.bins, self.ace), strict=True))
+        values = dict(zip(BIN_ITEMS, calibration.calibration_errors(self.bins, self.ace), strict=True))
         functions = {'Brier': brier_score, 'NLL': negative_log_likelihood}
         values |= {item: function(scores, labels) for item, function in functions.items() if item in self.items}
         if set(LINE_ITEMS) & set(self.items):
@@ -170,8 +151,8 @@ class CalibrationError(PredictionMetric):
         return metrics
 
     def _by_class(self, scores: np.ndarray, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, float]:
-        self.class_bins = class_reliability_bins(scores, labels, self.num_bins, self.binning)
-        errors = class_calibration_errors(self.class_bins, self.ace)
+        self.class_bins = calibration.class_reliability_bins(scores, labels, self.num_bins, self.binning)
+        errors = calibration.class_calibration_errors(self.class_bins, self.ace)
         values = dict(zip(BIN_ITEMS, errors, strict=True))
         functions = {'Brier': class_brier_scores, 'NLL': class_negative_log_likelihoods}
         values |= {item: function(scores, labels) for item, function in functions.items() if item in self.items}
@@ -226,9 +207,6 @@ class DetectionCalibrationError(CalibrationError):
             :class:`~mmml_losses.evaluation.Predictions` with a row for each image and a column for each detection,
             which the tools for pictures of calibration read.
         prefix: Prefix of the metric names; ``detection`` by default.
-
-    Attributes:
-        bins: Reliability bins of the last evaluation, for plots; None before it and on other than the main process.
     """
 
     default_prefix = 'detection'
@@ -237,10 +215,10 @@ class DetectionCalibrationError(CalibrationError):
         self,
         iou_threshold: float = 0.5,
         min_score: float = 0.0,
-        ignored_overlap: IgnoredOverlap = 'detection',
+        ignored_overlap: detection.IgnoredOverlap = 'detection',
         num_bins: int = 10,
-        binning: Binning = 'width',
-        ace: AceReading = 'non-empty',
+        binning: calibration.Binning = 'width',
+        ace: calibration.AceVariant = 'non-empty',
         items: Sequence[str] = BIN_ITEMS,
         num_resamples: int = 0,
         confidence: float = 0.95,
@@ -251,7 +229,7 @@ class DetectionCalibrationError(CalibrationError):
         super().__init__(
             num_bins, binning, ace, 'pooled', items, num_resamples, confidence=confidence, seed=seed, prefix=prefix
         )
-        check_matching(iou_threshold, ignored_overlap, min_score)
+        detection.check_matching(iou_threshold, ignored_overlap, min_score)
         self.out_file = None if out_file is None else checked_npz_path(out_file, 'out_file')
         self.iou_threshold, self.min_score, self.ignored_overlap = iou_threshold, min_score, ignored_overlap
         # A row is an image: its scores and the match of each detection.
@@ -266,7 +244,7 @@ class DetectionCalibrationError(CalibrationError):
         for sample in data_samples:
             detections, objects = _detections_of(sample), _objects_of(sample)
             refuse_raw_scores(detections.scores, type(self).__name__, 'scores of pred_instances')
-            matches = match_detections(detections, objects, self.iou_threshold, self.ignored_overlap)
+            matches = detection.match_detections(detections, objects, self.iou_threshold, self.ignored_overlap)
             scores = detections.scores.float()
             matches[scores.numpy() < self.min_score] = BELOW
             padding = (0, -len(matches) % WIDTH_STEP)
@@ -279,7 +257,7 @@ class DetectionCalibrationError(CalibrationError):
         if gathered is None:
             return None
         scores, self._matches = gathered['scores'].numpy(), gathered['matches'].numpy()
-        names = detection_columns(scores.shape[1])
+        names = detection.detection_columns(scores.shape[1])
         return Predictions(scores, self._matches.clip(min=-1), names, sample_idx=gathered['sample_idx'].numpy())
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
@@ -303,14 +281,14 @@ class DetectionCalibrationError(CalibrationError):
         return metrics
 
 
-def _detections_of(sample: Mapping) -> Detections:
+def _detections_of(sample: Mapping) -> detection.Detections:
     predicted = sample.get('pred_instances')
     if predicted is None:
         raise ValueError(f'data samples must hold pred_instances, got {sorted(sample)}')
-    return Detections(*(_plain(predicted[name]) for name in ('bboxes', 'scores', 'labels')))
+    return detection.Detections(*(_plain(predicted[name]) for name in ('bboxes', 'scores', 'labels')))
 
 
-def _objects_of(sample: Mapping) -> Objects:
+def _objects_of(sample: Mapping) -> detection.Objects:
     true = sample.get('gt_instances')
     if true is None or 'bboxes' not in true:
         raise ValueError(
@@ -323,7 +301,7 @@ def _objects_of(sample: Mapping) -> Objects:
         boxes.append(_plain(ignored['bboxes']))
         labels.append(_plain(ignored['labels']))
     is_ignored = torch.arange(sum(map(len, labels))) >= len(labels[0])
-    return Objects(torch.cat([part.reshape(-1, 4).double() for part in boxes]), torch.cat(labels), is_ignored)
+    return detection.Objects(torch.cat([part.reshape(-1, 4).double() for part in boxes]), torch.cat(labels), is_ignored)
 
 
 def _plain(values: Any) -> Tensor:

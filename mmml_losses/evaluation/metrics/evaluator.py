@@ -54,10 +54,7 @@ class MultiLabelEvaluator(Evaluator):
             self.add_post_hoc(name, link)
 
     def add_post_hoc(self, name: str, link: dict | Callable[[Tensor], Tensor]) -> None:
-        """Report every metric of recalibrated scores, too, with ``name`` between the prefix and the metric's name.
-
-        A link that had this name is replaced. ``link`` is a link or its config.
-        """
+        """Add a link or its config, or replace the link of that name; ``name`` follows the prefix in the reports."""
         link = MODELS.build(link) if isinstance(link, dict) else link
         if not name or not callable(link):
             raise ValueError(f'post_hoc must hold links or their configs by name, got {name!r}: {link!r}')
@@ -170,10 +167,7 @@ def _protect(predictions: Predictions) -> None:
 
 
 def details_of(metrics: Iterable[BaseMetric]) -> dict[str, dict]:
-    """Return the details of metrics after an evaluation, by prefix and name, as data for a JSON file.
-
-    Metrics without details are left out.
-    """
+    """Return the details of the metrics that have any, by prefix and name, as data for a JSON file."""
     found: dict[str, dict] = {}
     for metric in metrics:
         details = metric.details() if isinstance(metric, PredictionMetric) else {}

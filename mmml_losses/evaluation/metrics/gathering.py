@@ -38,7 +38,7 @@ class RowStore:
     Args:
         dtype: Type of the entries.
         fill: Value to the right of rows that are narrower than others. If None, all rows must have one width.
-        name: What a row is, for the error about another width.
+        name: Name of a row, for the error about another width.
     """
 
     def __init__(self, dtype: torch.dtype, fill: int | None = None, name: str = 'rows'):
@@ -213,7 +213,7 @@ def encode_texts(texts: Sequence[str]) -> Tensor:
 
 
 def decode_texts(rows: Tensor) -> list[str]:
-    """Read what :func:`encode_texts` wrote."""
+    """Read the strings that :func:`encode_texts` wrote."""
     return [bytes(row).rstrip(b'\0').decode('utf-8', 'surrogateescape') for row in rows.numpy()]
 
 

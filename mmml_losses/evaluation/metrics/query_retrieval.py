@@ -27,15 +27,10 @@ class QueryRetrieval(PredictionMetric):
     :func:`mmml_losses.evaluation.query_retrieval`.
 
     Args:
-        max_conditions: Largest number of conditions of a query.
-        min_positives: Smallest number of classes that a query requires.
-        budget: The largest number of queries that are all evaluated.
-        sample_size: Number of queries to evaluate of more than that.
-        seed: Seed of the sample.
+        max_conditions, min_positives, budget, sample_size, seed, num_workers: As for that function.
         items: Items to report: ``'overall'`` (as ``retrieval_mAP``), ``'conditions'`` (by the number of conditions, as
             ``retrieval_mAP@3``) and ``'counts'`` (by positives and negatives, as ``retrieval_mAP@2P1N``).
         checkpoint_file: Ignored with a warning: no checkpoint is written any more.
-        num_workers: Number of threads; by default one for each processor of the process.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:

@@ -60,22 +60,19 @@ class StratumSampler:
     The smaller of U and T, the ``cover``, is known exactly. The estimate of M is ``cover`` times the accepted share,
     with the variance of a binomial proportion. A stratum of which no draw is accepted counts as empty.
 
-    Args:
-        counts: :math:`|P|` and :math:`|N|`.
-        size: The number U of all queries.
-        table: Conditions over all images.
-        module: Has the function ``first_relevant``.
+    ``counts`` are :math:`|P|` and :math:`|N|`, and ``module`` has the function ``first_relevant``.
     """
 
     def __init__(self, counts: Counts, size: int, table: ConditionTable, module: ModuleType):
         self.counts, self.size, self.table, self.module = counts, size, table, module
         self._labels = table.satisfied.reshape(2, table.num_classes, -1)
         pairs, places = np.unique(self._labels.sum(axis=1), axis=1, return_inverse=True)
-        ways = [comb(int(shown), counts[0]) * comb(int(absent), counts[1]) for shown, absent in pairs.T]
-        num_pairs = sum(way * int(times) for way, times in zip(ways, np.bincount(places.ravel()), strict=True))
+        answered = [comb(int(shown), counts[0]) * comb(int(absent), counts[1]) for shown, absent in pairs.T]
+        numbers = np.bincount(places.ravel())
+        num_pairs = sum(each * int(number) for each, number in zip(answered, numbers, strict=True))
         self.cover = min(size, num_pairs)
         self.by_image = num_pairs < size
-        self._cumulative = np.cumsum(np.array(ways, dtype=np.float64)[places.ravel()])
+        self._cumulative = np.cumsum(np.array(answered, dtype=np.float64)[places.ravel()])
 
     def draw(self, seed: tuple[int, ...], num_draws: int, num_wanted: int) -> tuple[np.ndarray, int]:
         """Draw ``num_draws`` queries; return the first ``num_wanted`` accepted ones and the number of all accepted."""
