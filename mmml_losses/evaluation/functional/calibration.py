@@ -61,7 +61,7 @@ class ReliabilityBins:
         values = {'binning': self.binning, 'edges': self.edges.tolist(), 'counts': self.counts.tolist()}
         for name in ('mean_probability', 'positive_rate'):
             array = getattr(self, name)
-            values[name] = np.where(np.isnan(array), None, array).tolist()
+            values[name] = np.where(np.isnan(array), np.array(None), array).tolist()
         return values
 
     @classmethod
@@ -75,12 +75,14 @@ class ReliabilityBins:
 class ClassReliabilityBins(ReliabilityBins):
     """Reliability bins of each class, in arrays with C rows; ``bins[c]`` are the bins of class c."""
 
+    edges: np.ndarray
+
     def __len__(self) -> int:
         return len(self.counts)
 
     def __getitem__(self, index: int) -> ReliabilityBins:
-        arrays = (self.counts, self.mean_probability, self.positive_rate, self.edges)
-        return ReliabilityBins(*(array[index] for array in arrays), self.binning)
+        counts, means, rates = self.counts[index], self.mean_probability[index], self.positive_rate[index]
+        return ReliabilityBins(counts, means, rates, self.edges[index], self.binning)
 
 
 class CalibrationErrors(NamedTuple):
@@ -141,7 +143,8 @@ def reliability_bins(
         num_bins: Number of bins.
         binning: ``'width'`` or ``'mass'``.
     """
-    return ReliabilityBins(*(array[0] for array in _bins_of(probabilities, labels, num_bins, binning, 'all')), binning)
+    counts, means, rates, edges = _bins_of(probabilities, labels, num_bins, binning, 'all')
+    return ReliabilityBins(counts[0], means[0], rates[0], edges[0], binning)
 
 
 def class_reliability_bins(

@@ -135,8 +135,8 @@ def match_detections(
     boxes, scores, labels = _read('detections', detections.boxes, scores=detections.scores, labels=detections.labels)
     if np.isnan(scores).any():
         raise ValueError('scores of detections must not hold NaN')
-    ignored = np.zeros(as_array(objects.labels).size) if objects.ignored is None else objects.ignored
-    true_boxes, true_labels, ignored = _read('objects', objects.boxes, labels=objects.labels, ignored=ignored)
+    flags = np.zeros(as_array(objects.labels).size) if objects.ignored is None else objects.ignored
+    true_boxes, true_labels, ignored = _read('objects', objects.boxes, labels=objects.labels, ignored=flags)
     matched = np.zeros(len(boxes), dtype=np.int8)
     if not len(boxes) or not len(true_boxes):
         return matched

@@ -88,7 +88,6 @@ class MultiLabelAP(PredictionMetric):
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
         scores, labels = predictions.scores, predictions.labels
         self.means = {}
-        metrics = {}
         # Without a positive, NaN until the means are taken.
         options = {'empty': 'skip', 'convention': self.convention}
         if {'mAP@class', 'mAP@groups', 'AP'} & set(self.items):
@@ -101,7 +100,7 @@ class MultiLabelAP(PredictionMetric):
             groups = self._groups_of(predictions.num_classes)
             means = ap.mean_average_precision_of_groups(per_class, groups, empty=self.empty)
             self.means |= {f'mAP@{name}': mean for name, mean in means.items()}
-        metrics |= {name: 100 * mean.value for name, mean in self.means.items()}
+        metrics = {name: 100 * mean.value for name, mean in self.means.items()}
         if 'AP@micro' in self.items:
             micro = ap.micro_average_precision(scores, labels, empty=self.empty, convention=self.convention)
             metrics['AP@micro'] = 100 * micro
@@ -191,8 +190,7 @@ class MultiLabelF1(PredictionMetric):
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
         scores, labels = predictions.scores, predictions.labels
-        result = f1_scores(scores, labels, threshold=self.threshold, top_k=self.top_k, empty=self.empty)
-        self.result = result
+        self.result = result = f1_scores(scores, labels, threshold=self.threshold, top_k=self.top_k, empty=self.empty)
         if result.num_empty:
             fate = 'are left out of the class means' if self.empty == 'skip' else 'count as 0 in the class means'
             self.log(f'{result.num_empty} of {predictions.num_classes} classes have no positive label and {fate}')
@@ -220,7 +218,7 @@ class MultiLabelF1(PredictionMetric):
 
     def _best(self, predictions: Predictions) -> dict[str, float]:
         scores, labels = predictions.scores, predictions.labels
-        metrics = {}
+        metrics: dict[str, Any] = {}
         if 'best-macro-F1' in self.items:
             thresholds = best_threshold(scores, labels).threshold
             metrics['best-macro-F1'] = 100 * f1_scores(scores, labels, threshold=thresholds, empty=self.empty).macro_f1

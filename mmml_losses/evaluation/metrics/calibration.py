@@ -107,9 +107,7 @@ class CalibrationError(PredictionMetric):
             'num_unknown': labels.size - int(self.bins.counts.sum()),
             'bins': self.bins.to_dict(),
         }
-        metrics = {}
-        if 'pooled' in self.per:
-            metrics |= self._pooled(scores, labels)
+        metrics = self._pooled(scores, labels) if 'pooled' in self.per else {}
         if self.num_resamples:
             metrics |= self._intervals(scores, labels)
         if {'class', 'each'} & set(self.per):
@@ -144,7 +142,7 @@ class CalibrationError(PredictionMetric):
             confidence=self.confidence,
             seed=self.seed,
         )
-        metrics = {}
+        metrics: dict[str, float] = {}
         for item in self.items:
             interval = intervals[item.lower()]
             metrics |= {f'{item}_lower': ITEMS[item] * interval.lower, f'{item}_upper': ITEMS[item] * interval.upper}
@@ -164,7 +162,7 @@ class CalibrationError(PredictionMetric):
             name: {item: finite_or_none(float(array[index])) for item, array in values.items()}
             for index, name in enumerate(class_names)
         }
-        metrics = {}
+        metrics: dict[str, float] = {}
         if 'class' in self.per:
             metrics |= {f'{item}@class': _mean_of_known(array) for item, array in values.items()}
         if 'each' in self.per:

@@ -12,7 +12,7 @@ import operator
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -267,7 +267,7 @@ def read_sample_idx(data_samples: Sequence[dict]) -> Tensor:
     """Read positions in the dataset (n, 1) from whole numbers, also in arrays; -1 for anything else."""
     positions = []
     for sample in data_samples:
-        value = sample.get('sample_idx')
+        value: Any = sample.get('sample_idx')
         try:
             positions.append(operator.index(value.item() if hasattr(value, 'item') else value))
         except (TypeError, ValueError, RuntimeError):

@@ -58,7 +58,9 @@ class QueryRetrieval(PredictionMetric):
         if checkpoint_file is not None:
             warnings.warn('checkpoint_file is ignored: QueryRetrieval writes no checkpoint any more', stacklevel=2)
         self.items = tuple(items)
-        self.settings = dict(
+        # Now, and not after hours of inference.
+        check_settings(max_conditions, min_positives, budget, sample_size, seed, num_workers)
+        self.settings: dict[str, Any] = dict(
             max_conditions=max_conditions,
             min_positives=min_positives,
             budget=budget,
@@ -66,7 +68,6 @@ class QueryRetrieval(PredictionMetric):
             seed=seed,
             num_workers=num_workers,
         )
-        check_settings(**self.settings)  # now, and not after hours of inference
         self.result: RetrievalResult | None = None
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:

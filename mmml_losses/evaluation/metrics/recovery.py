@@ -75,6 +75,4 @@ class MissingLabelRecovery(PredictionMetric):
 
     def details(self) -> dict:
         """Return the counts of each class."""
-        if self.recovery is None:
-            return {}
-        return {name: counts.tolist() for name, counts in vars(self.recovery).items()}
+        return {name: counts.tolist() for name, counts in vars(self.recovery).items()} if self.recovery else {}
