@@ -14,7 +14,6 @@ from mmengine.config import Config
 
 from mmml_losses.cli import launch
 from mmml_losses.cli import runs as command_line
-from mmml_losses.cli.tables import print_table
 from mmml_losses.datasets import read_label_changes
 from mmml_losses.datasets.labels.label_file import checked_json_path
 from mmml_losses.engine.config_data import load_dataset
@@ -128,10 +127,10 @@ def main() -> None:
     check_arguments(args)
     summary = summarize(launch.read_config(args.config, args.cfg_options), args)
     print('\n'.join(describe_labels(summary)), end='\n\n')
-    print_table(image_rows(summary))
+    launch.print_table(image_rows(summary))
     print()
     if args.classes != 0:
-        print_table(class_rows(summary, args.classes), texts=['group'])
+        launch.print_table(class_rows(summary, args.classes), texts=['group'])
         print()
     if args.json is not None:
         write_json(args.json, summary)

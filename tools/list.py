@@ -11,7 +11,6 @@ import sys
 
 from mmml_losses.cli import launch
 from mmml_losses.cli.listing import KINDS, Entry, list_kind
-from mmml_losses.cli.tables import print_table
 from mmml_losses.utils.errors import UsageError
 
 
@@ -47,7 +46,7 @@ def main() -> None:
         if entries:
             if shown:
                 print()
-            print_table(rows_of(kind, entries), texts=['--loss', 'what it is'])
+            launch.print_table(rows_of(kind, entries), texts=['--loss', 'what it is'])
             sys.stdout.flush()
         shown += len(entries)
     if not shown:

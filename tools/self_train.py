@@ -15,7 +15,6 @@ from pathlib import Path
 from mmengine.dist import is_main_process
 
 from mmml_losses.cli import launch
-from mmml_losses.cli.tables import print_table
 from mmml_losses.engine.config_data import require_data
 from mmml_losses.procedures.self_train import SelfTraining
 
@@ -62,7 +61,7 @@ def main() -> None:
         print('stopped; the same command goes on from here', file=sys.stderr)
         sys.exit(130)  # as after any Ctrl-C
     if is_main_process() and figures[0]:
-        print_table(metric_rows(figures))
+        launch.print_table(metric_rows(figures))
 
 
 if __name__ == '__main__':

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -202,6 +202,37 @@ def check_weight_decay(cfg: Config) -> None:
             f'optim_wrapper.optimizer.weight_decay must be given, 0 for none, because optim_wrapper.paramwise_cfg.'
             f'{named[0]} is a factor of it, got none for {optimizer.get("type")}'
         )
+
+
+def print_table(rows: Sequence[dict[str, str]], texts: Collection[str] = ()) -> None:
+    """Print rows as a table, framed where a terminal shows it.
+
+    Args:
+        rows: Cells by the names of their columns, the same in all rows.
+        texts: Columns that are text, like the first, and not numbers.
+    """
+    header = list(rows[0])
+    is_text = [number == 0 or name in texts for number, name in enumerate(header)]
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table()
+        for name, text in zip(header, is_text, strict=True):
+            table.add_column(name, justify='left' if text else 'right')
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row.values()))
+        Console().print(table)
+        return
+    lines = [header, *(list(row.values()) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    for line in lines:
+        cells = [
+            cell.ljust(width) if text else cell.rjust(width)
+            for cell, width, text in zip(line, widths, is_text, strict=True)
+        ]
+        print('  '.join(cells).rstrip())
 
 
 def exit_clearly(main: Callable[[], None]) -> None:
