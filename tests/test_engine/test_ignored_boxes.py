@@ -15,7 +15,7 @@ from mmml_losses.datasets import LabelWrapper, MissingBoxes, MissingLabels, Part
 from mmml_losses.datasets.labels.label_file import save_label_file
 from mmml_losses.datasets.labels.reading import read_labels
 from mmml_losses.engine.hooks import detector_check
-from mmml_losses.engine.hooks.ignored_boxes import _assigning_parts, _sees_ignored, check_ignored_boxes
+from mmml_losses.engine.hooks.detector_check import _assigning_parts, _sees_ignored, check_ignored_boxes
 from tests.conftest import ROOT
 from tests.helpers.detectors import build_detector, detector_config
 
