@@ -1,4 +1,4 @@
-"""Check that the heads of a detector and the losses in them go together, before it is trained or tested."""
+"""Check that a detector, the losses in its heads and its training set fit together, before it is trained or tested."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ REGULARIZERS = (ExpectedPositiveRegularizer, LabelPairRegularizer)
 
 @HOOKS.register_module()
 class DetectorCheckHook(Hook):
-    """Stops a detector that would train or score wrongly with a loss of this package, with an error that says why.
+    """Raise an error for a detector that would train or score wrongly with a loss of this package.
 
-    MMDetection would silently go on where ``use_sigmoid=True`` is left out, where a head takes the sigmoid of logits
-    whose loss has another link, and where its assigners take boxes that are to be ignored for background.
+    MMDetection silently goes on if ``use_sigmoid=True`` is missing, if a head takes the sigmoid of logits whose loss
+    has another link, and if its assigners take ignored boxes for background.
     """
 
     def before_run(self, runner: Runner) -> None:
@@ -47,63 +47,38 @@ class DetectorCheckHook(Hook):
 
 
 def check_detector(model: nn.Module) -> None:
-    """Raise a ValueError for a detector with a head and a loss of this package that do not go together.
+    """Raise a ValueError for a detector with a head and a loss of this package that do not fit together.
 
     Args:
         model: Any model. Heads with losses of other projects are not checked.
     """
-    checks = (
-        _check_head,
-        _check_loss,
-        _check_channels,
-        _check_values,
-        _check_reduction,
-        _check_match,
-        _check_assigners,
-        _check_classes,
-        _check_link,
-    )
     for name, module in model.named_modules():
         loss = getattr(module, 'loss_cls', None)
         if isinstance(loss, MultiLabelLoss):
-            for check in checks:
-                _raise_if(check(f'{name}.loss_cls', module, loss))
-    for name, module in model.named_modules():  # the parts around heads that are right by themselves
+            for check in (_check_loss, _check_channels, _check_use, _check_match, _check_assigners, _check_link):
+                check(f'{name}.loss_cls', module, loss)
+    for name, module in model.named_modules():  # parts around heads, after the heads themselves
         if _is_roi_head(module):
-            _raise_if(_check_roi_head(name, module))
+            _check_roi_head(name, module)
         if is_a(module, 'SoftTeacher'):
-            _raise_if(_check_soft_teacher(module))
+            _check_soft_teacher(module)
 
 
-def _raise_if(problem: str | None) -> None:
-    if problem is not None:
-        raise ValueError(problem)
-
-
-# Each of the checks returns what is wrong, or None.
-
-
-def _check_head(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
-    """Check that the loss of the head is one of logits and labels."""
+def _check_loss(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
+    """Check that the head trains on logits and labels, and that the loss can teach what an anchor shows."""
     for kind, reason in UNSUITED_HEADS.items():
-        if is_a(head, kind) and getattr(head, 'use_vfl', True):  # which only VFNet has
-            return f'{place} must be a loss made for {kind}, got {type(loss).__name__}: {reason}'
-    return None
-
-
-def _check_loss(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
-    """Check that the loss can teach what an anchor shows."""
+        if is_a(head, kind) and getattr(head, 'use_vfl', True):  # an option of VFNet alone
+            raise ValueError(f'{place} must be a loss made for {kind}, got {type(loss).__name__}: {reason}')
     if loss.reason_against_anchors is not None:
-        return (
+        raise ValueError(
             f'{place} must be a loss of anchors, queries or proposals, got {type(loss).__name__}: '
             f'{loss.reason_against_anchors}'
         )
     if _only_regularizes(loss):
-        return (
+        raise ValueError(
             f'{place} must be a loss, or a SumLoss with one, got {type(loss).__name__}: regularisers alone do not '
             'teach what an anchor shows'
         )
-    return None
 
 
 def _only_regularizes(loss: MultiLabelLoss) -> bool:
@@ -112,103 +87,89 @@ def _only_regularizes(loss: MultiLabelLoss) -> bool:
     return isinstance(loss, REGULARIZERS)
 
 
-def _check_channels(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
+def _check_channels(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
     """Check that the head has one logit for each class, and none for the background."""
     classifier = getattr(head, 'fc_cls', None)
     of_roi_head = hasattr(classifier, 'out_features')
     channels = classifier.out_features if of_roi_head else getattr(head, 'cls_out_channels', head.num_classes)
-    if channels == head.num_classes:
-        return None
-    if of_roi_head:
-        return (
+    if channels != head.num_classes and of_roi_head:
+        raise ValueError(
             f'{place} must be a loss with a background channel, got {type(loss).__name__}: {type(head).__name__} has '
             f'{channels} logits for {head.num_classes} classes and does not ask the loss'
         )
-    return (
-        f'{place} must have use_sigmoid=True in its config, got none: {type(head).__name__} reads it there, and has '
-        f'made {channels} channels for {head.num_classes} classes'
-    )
+    if channels != head.num_classes:
+        raise ValueError(
+            f'{place} must have use_sigmoid=True in its config, got none: {type(head).__name__} reads it there, and '
+            f'has made {channels} channels for {head.num_classes} classes'
+        )
 
 
-def _check_values(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
-    """Check that the loss has a value for each label if the head chooses anchors by it."""
+def _check_use(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
+    """Check that the loss and its parts return what the head computes with: values of each label, or their sum."""
     if is_a(head, *CHOOSING_HEADS) and (isinstance(loss, SumLoss) or not loss.pointwise):
-        return (
+        raise ValueError(
             f'{place} must be a pointwise loss, got {type(loss).__name__}: {type(head).__name__} chooses anchors by '
             'the loss of each label'
         )
-    return None
-
-
-def _check_reduction(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
-    """Check that the loss and its parts are reduced as the head expects."""
     if is_a(head, 'FSAFHead'):
         wanted, reason = 'none', 'chooses levels of the pyramid by the loss of each label'
     else:
         wanted, reason = 'mean', 'passes the number that the sum is divided by'
     for part in loss.modules():
         if isinstance(part, MultiLabelLoss) and part.reduction != wanted:
-            return (
+            raise ValueError(
                 f"{place} must have reduction='{wanted}', got '{part.reduction}' in {type(part).__name__}: "
                 f'{type(head).__name__} {reason}'
             )
-    return None
 
 
-def _check_match(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
+def _check_match(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
     """Check that queries are matched with objects by the probabilities of the link."""
     costs = getattr(getattr(head, 'assigner', None), 'match_costs', [])
     if any(is_a(cost, 'ClassificationCost') for cost in costs):
-        return (
+        raise ValueError(
             "model.train_cfg.assigner.match_costs must have 'FocalLossCost' for a loss of classes by themselves, got "
             "'ClassificationCost', which takes a softmax"
         )
     linked = isinstance(loss.link, SigmoidLink) or getattr(head, 'matches_through_link', False)
     if costs and getattr(head, 'scores_through_link', False) and not linked:
-        return (
+        raise ValueError(
             f'{type(head).__name__} must have LinkedQueries instead of LinkedScores among its bases for '
             f'{_with_link(loss)}: it matches queries by the sigmoid of their logits'
         )
-    return None
 
 
-def _check_assigners(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
+def _check_assigners(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
     """Check that anchors are not assigned by the sigmoid if the loss has another link."""
     assigners = [getattr(head, name, None) for name in ('cls_assigner', 'reg_assigner')]  # which only DDOD has
     by_score = any(getattr(assigner, 'alpha', None) is not None for assigner in assigners)
     if by_score and not isinstance(loss.link, SigmoidLink):
-        return (
+        raise ValueError(
             f'{place} must be a loss that is read by the sigmoid, got {_with_link(loss)}: {type(head).__name__} '
             'assigns anchors by the sigmoid of their logits, unless model.train_cfg has alpha=None in assigner and '
             'reg_assigner'
         )
-    return None
 
 
-def _check_classes(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
-    """Check that a link with values for each class is one for the classes of the head."""
+def _check_link(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
+    """Check that the link has the classes of the head, and that the head scores through it."""
+    kind, link = type(head).__name__, _with_link(loss)
     try:
         _probabilities_of_some_logits(loss.link, head.num_classes)
     except ValueError as error:
-        return f'{place}.link must be one for the classes of {type(head).__name__}: {error}'
-    return None
-
-
-def _check_link(place: str, head: nn.Module, loss: MultiLabelLoss) -> str | None:
-    """Check that the head scores through the link of the loss."""
+        raise ValueError(f'{place}.link must be one for the classes of {kind}: {error}') from None
     if isinstance(loss.link, SigmoidLink):
-        return None
-    kind, link = type(head).__name__, _with_link(loss)
+        return
     if scores_through_loss(head):
         if getattr(head, 'scores_through_link', False) or not is_a(head, 'BaseDenseHead') or dense_heads_ask():
-            return None
-        return f'{place} is {link}, which dense heads ask for from MMDetection 3.3 on: install mmdet>=3.3.0'
+            return
+        raise ValueError(f'{place} is {link}, which dense heads ask for from MMDetection 3.3 on: install mmdet>=3.3.0')
     if kind in DETECTION_HEADS:
-        return (
+        raise ValueError(
             f"{place.removesuffix('.loss_cls')}.type must be '{SCOPE}.{kind}' for {link}, got '{kind}', which takes "
             'the sigmoid of its logits'
         )
-    return (
+    raise ValueError(
         f'{place} must be a loss that is read by the sigmoid, got {link}: {kind} takes the sigmoid of its logits, and '
         f'{SCOPE} has no head for it. A head of yours that scores by loss_cls.get_activation declares it by '
         'scores_through_link = True'
@@ -223,55 +184,54 @@ def _is_roi_head(module: nn.Module) -> bool:
     return hasattr(module, 'bbox_sampler') and hasattr(module, 'bbox_head')
 
 
-def _stages_of(roi_head: nn.Module) -> list[nn.Module]:
-    heads = roi_head.bbox_head
-    return list(heads) if isinstance(heads, nn.ModuleList) else [heads]
+def _as_list(parts) -> list:
+    """Return the parts of a RoI head, which has several as a cascade and one otherwise."""
+    return list(parts) if isinstance(parts, (list, nn.ModuleList)) else [parts]
 
 
 def _our_losses_in(roi_head: nn.Module) -> list[MultiLabelLoss]:
-    losses = [head.loss_cls for head in _stages_of(roi_head)]
+    losses = [head.loss_cls for head in _as_list(roi_head.bbox_head)]
     return [loss for loss in losses if isinstance(loss, MultiLabelLoss)]
 
 
-def _check_soft_teacher(detector: nn.Module) -> str | None:
+def _check_soft_teacher(detector: nn.Module) -> None:
     for roi_head in filter(_is_roi_head, detector.modules()):
         for loss in _our_losses_in(roi_head):
-            return (
+            raise ValueError(
                 'model.detector.roi_head.bbox_head.loss_cls must be a loss with a background channel for SoftTeacher, '
                 f'got {type(loss).__name__}: it weighs the background of unlabelled images by the score of that '
                 'channel, which would be 0'
             )
-    return None
 
 
-def _check_roi_head(place: str, roi_head: nn.Module) -> str | None:
+def _check_roi_head(place: str, roi_head: nn.Module) -> None:
     losses = _our_losses_in(roi_head)
     if losses and is_a(roi_head, 'PISARoIHead'):
-        return (
+        raise ValueError(
             f"{place}.type must be one that does not choose proposals by the loss, such as 'StandardRoIHead', for "
             f"{type(losses[0]).__name__}, got '{type(roi_head).__name__}', which runs with ScoreHLRSampler only and "
             'takes a softmax in its carl_loss'
         )
-    return (_check_stages(place, _stages_of(roi_head)) if losses else None) or _check_samplers(roi_head)
+    if losses:
+        _check_stages(place, _as_list(roi_head.bbox_head))
+    _check_samplers(roi_head)
 
 
-def _check_stages(place: str, heads: list[nn.Module]) -> str | None:
-    """Check that the stages of a cascade share a link: they score by the mean of their logits, read by the last."""
+def _check_stages(place: str, heads: list[nn.Module]) -> None:
+    """Check that the stages of a cascade share a link: it scores the mean of their logits by the link of the last."""
     losses, num_classes = [head.loss_cls for head in heads], heads[-1].num_classes
-    ours = all(isinstance(loss, MultiLabelLoss) for loss in losses)
-    if ours and all(_have_equal_probabilities(loss.link, losses[-1].link, num_classes) for loss in losses):
-        return None
-    return (
-        f'{place}.bbox_head must have losses of one link with the same constants in all stages, whose logits are '
-        f'averaged, got {", ".join(type(loss).__name__ for loss in losses)}'
-    )
 
+    def same_link(loss: MultiLabelLoss) -> bool:
+        links = (loss.link, losses[-1].link)
+        # The type is compared as well: before it is fitted, a scaled link gives the probabilities of its base.
+        same_type = type(links[0]) is type(links[1])
+        return same_type and torch.equal(*(_probabilities_of_some_logits(link, num_classes) for link in links))
 
-def _have_equal_probabilities(first: Link, second: Link, num_classes: int) -> bool:
-    """Check whether two links are of one type and give the same probabilities."""
-    probabilities = [_probabilities_of_some_logits(link, num_classes) for link in (first, second)]
-    # The type is compared as well: before it is fitted, a scaled link gives the probabilities of its base.
-    return type(first) is type(second) and torch.equal(*probabilities)
+    if not all(isinstance(loss, MultiLabelLoss) for loss in losses) or not all(map(same_link, losses)):
+        raise ValueError(
+            f'{place}.bbox_head must have losses of one link with the same constants in all stages, whose logits are '
+            f'averaged, got {", ".join(type(loss).__name__ for loss in losses)}'
+        )
 
 
 def _probabilities_of_some_logits(link: Link, num_classes: int) -> Tensor:
@@ -279,39 +239,42 @@ def _probabilities_of_some_logits(link: Link, num_classes: int) -> Tensor:
     return copy.deepcopy(link).cpu()(logits)  # wherever the model is
 
 
-def _check_samplers(roi_head: nn.Module) -> str | None:
-    """Check that the samplers of proposals do not choose by the loss. Without a ``train_cfg`` there are none."""
-    if not roi_head.bbox_sampler:
-        return None
-    samplers = roi_head.bbox_sampler if isinstance(roi_head.bbox_sampler, list) else [roi_head.bbox_sampler]
-    for head, sampler in zip(_stages_of(roi_head), samplers, strict=True):
+def _check_samplers(roi_head: nn.Module) -> None:
+    """Check that the samplers of proposals do not choose by the loss."""
+    if not roi_head.bbox_sampler:  # without a train_cfg
+        return
+    for head, sampler in zip(_as_list(roi_head.bbox_head), _as_list(roi_head.bbox_sampler), strict=True):
         sides = [getattr(sampler, name, None) for name in ('pos_sampler', 'neg_sampler')]  # of most, itself
         chosen = next((type(side).__name__ for side in sides if is_a(side, *CHOOSING_SAMPLERS)), None)
         if isinstance(head.loss_cls, MultiLabelLoss) and chosen is not None:
-            return (
+            raise ValueError(
                 f"model.train_cfg.rcnn.sampler must be one that does not go by the loss, such as 'RandomSampler', for "
                 f"{type(head.loss_cls).__name__}, got '{chosen}', which wants one value of each proposal"
             )
-    return None
 
 
 def check_ignored_boxes(model: nn.Module, dataset: BaseDataset) -> None:
-    """Refuse boxes that a label wrapper made unknown for a detector that would take them for background.
+    """Raise a ValueError if a label wrapper made boxes unknown and the detector would take them for background.
 
-    Most recipes of MMDetection do: their assigners look at boxes to be ignored only with an ``ignore_iof_thr`` above 0,
-    and only in images that have another box, too; FCOS and the DETR family never.
+    Most configs of MMDetection do. Their assigners ignore boxes only with an ``ignore_iof_thr`` above 0, and only in
+    images that have another box. FCOS and the DETR family never ignore boxes.
 
     Args:
-        model: Any model. Only detectors are looked at.
-        dataset: What it is trained on.
+        model: Any model. Only detectors are checked.
+        dataset: The training set.
     """
     makers = [part for part in walk(dataset, any_parts_of) if isinstance(part, LabelWrapper) and part.has_unknown()]
     assigning = list(_assigning_parts(model))
     if not makers or not assigning:
         return
-    # Only now: all boxes are read for it.
-    counts = [_count_images(part) for part in outermost_views(dataset) if isinstance(part, LabelWrapper)]
-    with_unknown, without_known = (sum(count) for count in zip(*counts, strict=True))
+    with_unknown = without_known = 0
+    # This reads all boxes, so it comes last.
+    for part in outermost_views(dataset):
+        for number in range(len(part)) if isinstance(part, LabelWrapper) else ():
+            boxes = part.get_data_info(number).get('instances', ())
+            if any(box.get('is_unknown') for box in boxes):
+                with_unknown += 1
+                without_known += all(box.get('ignore_flag', 0) for box in boxes)
     blind = sorted({type(part).__name__ for part in assigning if not _sees_ignored(part)})
     kind = type(makers[-1]).__name__
     if with_unknown and blind:
@@ -328,24 +291,12 @@ def check_ignored_boxes(model: nn.Module, dataset: BaseDataset) -> None:
         )
 
 
-def _count_images(dataset: BaseDataset) -> tuple[int, int]:
-    """How many images have boxes that label wrappers made unknown, and how many of these have no other box."""
-    with_unknown = without_known = 0
-    for number in range(len(dataset)):
-        boxes = dataset.get_data_info(number).get('instances', ())
-        if any(box.get('is_unknown') for box in boxes):
-            with_unknown += 1
-            without_known += all(box.get('ignore_flag', 0) for box in boxes)
-    return with_unknown, without_known
-
-
 def _assigning_parts(model: nn.Module) -> Iterator[object]:
-    """What assigns anchors and proposals to boxes: assigners, and heads that do it without one."""
+    """Yield the assigners of anchors and proposals to boxes, and the heads that assign without one."""
     for module in model.modules():
-        if hasattr(module, 'bbox_assigner'):  # of a RoI head, with one for each stage of a cascade
-            found = module.bbox_assigner
-            yield from found if isinstance(found, list) else [found]
-        # A BBoxHead has a RoI head around it; that of SSD, CenterNet and CornerNet has no loss_cls.
+        if hasattr(module, 'bbox_assigner'):
+            yield from _as_list(module.bbox_assigner)
+        # A BBoxHead is inside a RoI head, which assigns. The heads of SSD, CenterNet and CornerNet have no loss_cls.
         elif is_a(module, 'BaseDenseHead') or (hasattr(module, 'loss_cls') and not is_a(module, 'BBoxHead')):
             names = ('refine_assigner', 'cls_assigner', 'assigner')  # of RepPoints, of DDOD, of the others
             yield next((getattr(module, name) for name in names if hasattr(module, name)), module)
