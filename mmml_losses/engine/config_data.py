@@ -13,7 +13,7 @@ from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS, DefaultScope
 
 from ..datasets import AnnotationError, MissingDataError
-from ..datasets.labels.nesting import leaf_configs, walk_configs
+from ..datasets.labels.nesting import leaf_configs, leaf_datasets, walk_configs
 from ..datasets.readers.reader import MultiLabelReader
 from ..datasets.wrappers.label_wrapper import LabelWrapper
 from ..utils.errors import UsageError
@@ -183,3 +183,9 @@ def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
     cfg.test_dataloader = test_loader
     cfg.test_evaluator = []
     cfg.test_cfg = cfg.get('test_cfg') or ConfigDict()
+
+
+def forbid_replacements(dataset: BaseDataset) -> None:
+    """Raise an error for a sample that cannot be loaded, which MMEngine replaces by a random one in training."""
+    for leaf in leaf_datasets(dataset):
+        leaf.test_mode = True

@@ -114,8 +114,14 @@ def _alpha_of(loss: dict) -> float:
     return 1.0 if alpha is None else alpha
 
 
+def new_link(method: str, num_classes: int, base: Link | None = None) -> ScaledLink:
+    """Return a link to fit by one of ``METHODS``, on top of another link or of the own link of a loss."""
+    kind = METHODS[method]
+    return kind(num_classes, base) if kind is VectorLink else kind(base)
+
+
 def describe_link(link: ScaledLink, targets: Tensor) -> str:
-    """The fitted values of a link in words.
+    """Describe the fitted values of a link.
 
     Args:
         link: One of ``METHODS``.
@@ -130,13 +136,13 @@ def describe_link(link: ScaledLink, targets: Tensor) -> str:
 
 
 def phi_link_of(runner: Runner) -> Link:
-    """The map that undoes the bias of Focal or ASL, with the parameters of the loss.
+    """Return the link that undoes the bias of Focal or ASL, with the parameters of the loss.
 
     Args:
-        runner: Its model has such a loss, or a sum whose first pointwise part is one, and reads it by the sigmoid.
+        runner: A Runner whose model has such a loss, or a sum whose first pointwise part is one, with the sigmoid link.
 
     Raises:
-        UsageError: It has not.
+        UsageError: The model has no such loss.
     """
     model = runner.model.module if is_model_wrapper(runner.model) else runner.model
     place = find_loss_place(runner.cfg, model)

@@ -13,7 +13,7 @@ from mmengine.runner.amp import autocast
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from ..engine.model_loss import METHODS, LossPlace, describe_link, replace_loss
+from ..engine.model_loss import METHODS, LossPlace, describe_link, new_link, replace_loss
 from ..evaluation.functional.calibration import calibration_errors, reliability_bins
 from ..evaluation.metrics.gathering import RowStore, gather_rows
 from ..functional import sigmoid_link
@@ -102,9 +102,7 @@ def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> 
     """
     loss, told = place.module.cpu(), place.config.get('link')
     base, base_config = _what_to_scale(loss, told)
-    kind = METHODS[method]
-    arguments = dict(num_classes=logits.size(1)) if kind is VectorLink else {}
-    link = kind(base=base, **arguments)
+    link = new_link(method, logits.size(1), base)
     try:
         before = Figures.of(loss.logit_probabilities(logits), targets)
         link.fit(logits, targets)
@@ -113,9 +111,10 @@ def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> 
     loss.link = link
     loss.adopt_link(link)  # the parts of a sum read through the link of the sum
     after = Figures.of(loss.logit_probabilities(logits), targets)
+    link_config = config_of(link)
+    link_config.pop('base', None)
     if base_config is not None:
-        arguments['base'] = base_config
-    link_config = dict(type=f'{SCOPE}.{kind.__name__}', **arguments)
+        link_config['base'] = base_config
     return Calibration({**place.config, 'link': link_config}, before, after, describe_link(link, targets))
 
 

@@ -24,8 +24,7 @@ from torch import nn
 
 from ..datasets import AnnotationError, read_label_changes, read_labels
 from ..datasets.labels.data_infos import numbered
-from ..datasets.labels.nesting import leaf_datasets
-from ..engine.config_data import label_with_the_test_run, require_data
+from ..engine.config_data import forbid_replacements, label_with_the_test_run, require_data
 from ..engine.resuming import Plain, WorkRecord, flat_settings
 from ..engine.running import dataloader_with_defaults
 from ..utils.errors import UsageError
@@ -160,9 +159,7 @@ def prepare_split(cfg: Config, name: str, config_file: str) -> Split:
     with DefaultScope.overwrite_default_scope(scope):
         dataset = DATASETS.build(deepcopy(loader.dataset))
     dataset.full_init()
-    for leaf in leaf_datasets(dataset):
-        # An image that cannot be loaded must be an error: in training, a random one would replace it.
-        leaf.test_mode = True
+    forbid_replacements(dataset)
     classes, arrays = _read_arrays(dataset, name)
     return Split(name, dataset, loader, scope, classes, arrays)
 

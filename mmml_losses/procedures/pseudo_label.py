@@ -20,10 +20,10 @@ from mmengine.utils import ProgressBar
 
 from ..datasets import AnnotationError
 from ..datasets.labels.label_file import save_label_file
-from ..datasets.labels.nesting import leaf_datasets
 from ..datasets.labels.reading import read_labels
 from ..datasets.labels.sample_labels import POSITIVE, UNKNOWN, SampleLabels
 from ..engine import running
+from ..engine.config_data import forbid_replacements
 from ..evaluation import PredictionMetric, Predictions
 from ..utils.arrays import as_probabilities
 from ..utils.errors import UsageError
@@ -118,9 +118,7 @@ def predict_labels(runner: Runner) -> tuple[SampleLabels, np.ndarray | None]:
         samples = read_labels(loader.dataset)
     except (AnnotationError, TypeError) as error:
         raise UsageError(f'no pseudo labels for this dataset: {error}') from None
-    for leaf in leaf_datasets(loader.dataset):
-        # A sample that cannot be loaded must be an error: in training, a random one would stand in for it.
-        leaf.test_mode = True
+    forbid_replacements(loader.dataset)
     keeper = PredictionKeeper(samples)
     runner.test_evaluator.metrics.append(keeper)
     if shows_progress_bar():

@@ -1,4 +1,4 @@
-"""The probability that the classifier of a detector starts with, through the link of its loss."""
+"""Start the classifier of a detector at a low probability, through the link of its loss."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SIGMOID_BIAS = math.log(PRIOR / (1 - PRIOR))
 
 @HOOKS.register_module()
 class ClassifierPriorHook(Hook):
-    """Lets the new classifier of a detector start with a probability of 0.01 for every class.
+    """Start the new classifier of a detector with a probability of 0.01 for every class.
 
-    MMDetection gives most dense heads biases that the sigmoid reads so. By the link of SPA they would be 3e-8, a long
-    way to go before the first object is found. RoI heads start with biases of 0, because MMDetection means them for a
-    softmax: a sigmoid reads them as 0.5, and the negatives would outweigh all else. Either become the logits that the
-    link of the loss reads as 0.01. Classifiers that have been trained are left alone, and so are those that MMDetection
+    MMDetection gives most dense heads biases with which the sigmoid is 0.01. Through the link of SPA they would be
+    3e-8, and training would take long to find the first object. RoI heads start with biases of 0, which suit a softmax:
+    the sigmoid of 0 is 0.5, and the loss of the negatives would outweigh all else. This hook replaces both by the
+    logits that the link of the loss maps to 0.01. It changes neither trained classifiers nor those that MMDetection
     starts in another way (DETR, RPN).
     """
 
@@ -40,13 +40,13 @@ class ClassifierPriorHook(Hook):
 
 @torch.no_grad()
 def start_classifiers(model: nn.Module) -> dict[str, float]:
-    """Give the untrained classifiers of a detector the biases that their losses read as a probability of 0.01.
+    """Give the untrained classifiers of a detector the biases that the links of their losses map to 0.01.
 
     Args:
-        model: Any model. What has biases other than those of MMDetection's initialisation stays as it is.
+        model: Any model. Layers with biases other than those of MMDetection's initialisation stay as they are.
 
     Returns:
-        The mean bias by the name of each layer that has new ones.
+        The mean of the new biases by the name of the layer.
     """
     started = {}
     for head_name, head in model.named_modules():
@@ -63,7 +63,7 @@ def start_classifiers(model: nn.Module) -> dict[str, float]:
 
 
 def _untrained_biases(head: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """The biases of classifiers of a head that are as MMDetection initialises them, with the names of the layers."""
+    """Yield the names and biases of the classifiers of a head that are as MMDetection initialises them."""
     for name, layer in head.named_modules():
         bias = getattr(layer, 'bias', None)
         if not isinstance(bias, nn.Parameter) or bias.numel() % head.num_classes:
@@ -74,18 +74,14 @@ def _untrained_biases(head: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
 
 
 def _starting_biases(link: Link, num_classes: int) -> Tensor:
-    """One for each class: a fitted link may read them differently."""
-    if _trains_the_sigmoid(link):
+    """Return the bias of each class: a fitted link may have values for each."""
+    base = link
+    while isinstance(base, ScaledLink) and base.base is not None:
+        base = base.base
+    if isinstance(base, (SigmoidLink, PhiLink)):  # a loss with PhiLink trains the sigmoid
         return torch.full((num_classes,), SIGMOID_BIAS, dtype=torch.float64)
     link = copy.deepcopy(link).cpu()  # wherever the model is
     return link.inverse(torch.full((num_classes,), PRIOR, dtype=torch.float64))
-
-
-def _trains_the_sigmoid(link: Link) -> bool:
-    """Whether the loss of a link is one of the sigmoid; phi reads what such a loss has trained."""
-    while isinstance(link, ScaledLink) and link.base is not None:
-        link = link.base
-    return isinstance(link, (SigmoidLink, PhiLink))
 
 
 def _is_constant(bias: Tensor, value: float) -> bool:

@@ -1,8 +1,8 @@
-"""What the labels of a training set are like, in its log."""
+"""Summarise the labels of a training set in the log of the training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator
 
 from mmengine.dataset import BaseDataset
 from mmengine.dist import master_only
@@ -20,20 +20,20 @@ from .training_set import head_classes
 
 @HOOKS.register_module()
 class LabelSummaryHook(Hook):
-    """Says once, when a training starts, how many labels there are and what label wrappers made of them.
+    """Log a summary of the labels when a training starts.
 
-    A few lines in the log of the main process: images, labels and labels per image, the same before labels were hidden
-    or images left out, head, medium and tail, and the rarest and the most frequent classes. ``tools/browse_labels.py``
-    shows all of it. Each image counts once, also in a ``RepeatDataset`` or ``ClassBalancedDataset``. Labels that cannot
-    be read are no reason to stop: then one line says so.
+    The main process logs images, labels and labels per image, the same before labels were hidden or images left out,
+    head, medium and tail, and the rarest and the most frequent classes. ``tools/browse_labels.py`` shows more. Each
+    image counts once, also in a ``RepeatDataset`` or ``ClassBalancedDataset``. If the labels cannot be read, one line
+    gives the reason, and the training goes on.
 
     Args:
         medium_from: Fewest images of a medium class.
         head_from: Fewest images of a head class.
-        max_entries: Images times classes from which on nothing is counted: there is a byte or more for each.
+        max_entries: Most images times classes to count. Each takes a byte or more of memory.
 
     Attributes:
-        summary: What was said; None before, and where nothing could be read.
+        summary: What was logged; None before, and if nothing could be read.
     """
 
     def __init__(self, medium_from: int = MEDIUM_FROM, head_from: int = HEAD_FROM, max_entries: int = 1 << 31):
@@ -46,10 +46,10 @@ class LabelSummaryHook(Hook):
 
     @master_only
     def before_train(self, runner: Runner) -> None:
-        """Read the labels, and describe them."""
+        """Read the labels, and log what they are like."""
         dataset = runner.train_dataloader.dataset
         try:
-            num_entries = _num_entries(dataset)
+            num_entries = len(dataset) * len(class_names(dataset)) if hasattr(dataset, '__len__') else 0
             if num_entries > self.max_entries:
                 limit = f'max_entries={self.max_entries:,}'
                 _log(f'not counted, since images times classes are {num_entries:,}, above {limit}')
@@ -63,15 +63,11 @@ class LabelSummaryHook(Hook):
                 medium_from=self.medium_from,
                 head_from=self.head_from,
             )
-        # Datasets of other projects may fail in ways of their own, and the training does not need what is said here.
+        # Datasets of other projects may raise any error, and the training does not need the summary.
         except Exception as error:
             _log(f'they cannot be read ({type(error).__name__}: {error})')
             return
         _log('\n    '.join((*describe_labels(self.summary), *_describe_boxes(dataset))))
-
-
-def _num_entries(dataset: Sized) -> int:
-    return len(dataset) * len(class_names(dataset)) if hasattr(dataset, '__len__') else 0
 
 
 def _describe_boxes(dataset: BaseDataset) -> Iterator[str]:

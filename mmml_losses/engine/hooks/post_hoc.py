@@ -1,4 +1,4 @@
-"""Recalibrated probabilities beside the raw ones, in every evaluation of a training."""
+"""Evaluate recalibrated probabilities together with the raw ones."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 from torch import nn
 from torch.utils.data import DataLoader, Subset
 
-from ...datasets.labels.nesting import leaf_configs, leaf_datasets
+from ...datasets.labels.nesting import leaf_configs
 from ...evaluation import MultiLabelEvaluator, PredictionMetric, Predictions, log_odds_of
 from ...evaluation.metrics.gathering import PredictionCollector
-from ...losses.links import Link, ScaledLink, VectorLink
+from ...losses.links import Link
 from ...registry import HOOKS, SCOPE
 from ...utils.errors import UsageError
-from ..config_data import label_with_the_test_run
-from ..model_loss import METHODS, describe_link, phi_link_of
+from ..config_data import forbid_replacements, label_with_the_test_run
+from ..model_loss import METHODS, describe_link, new_link, phi_link_of
+from .training_set import is_training
 
 CHECKPOINT_KEY = 'post_hoc'
-# How a dataset is read, and not which one it is.
+# Settings about how a dataset is read, not about which one it is.
 NO_IDENTITY = ('pipeline', 'test_mode', 'lazy_init', 'serialize_data')
 
 
 @HOOKS.register_module()
 class PostHocCalibrationHook(Hook):
-    """Reports every metric once more for recalibrated probabilities: ``multi-label/temperature/ACE``.
+    """Report every metric once more for recalibrated probabilities: ``multi-label/temperature/ACE``.
 
     ``'phi'`` undoes the bias of Focal and ASL by the focusing powers and the margin of the loss; nothing is fitted.
-    ``'temperature'``, ``'platt'`` and ``'vector'`` are fitted when the training ends, before its last checkpoint is
-    written, which keeps the values: a test of that checkpoint reports them. Earlier validations have none. The weights
-    are those that a validation would have, averaged ones where ``EMAHook`` averages.
+    ``'temperature'``, ``'platt'`` and ``'vector'`` are fitted when the training ends, with the weights of a validation
+    (averaged by an ``EMAHook``). The last checkpoint keeps the values, and a test of that checkpoint reports them.
+    Earlier validations have none.
 
-    The model and its predictions stay as they are; ``tools/calibrate.py`` makes a model that reads recalibrated ones.
-
+    The model and its predictions stay as they are; ``tools/calibrate.py`` makes a model with recalibrated predictions.
     The evaluator must be a ``MultiLabelEvaluator``.
 
     Args:
         methods: Some of ``'phi'``, ``'temperature'``, ``'platt'`` and ``'vector'``.
-        dataloader: Config of a dataloader with data to fit to; not that of the test. By default images of the training
-            set, unaugmented and with the labels of the training. The model has seen these, so a model that overfits
-            looks surer of them than it may be elsewhere: held-out data is better.
-        num_samples: How many images of the training set, evenly spread over it.
+        dataloader: Config of a dataloader with the data to fit to, which must not be the test data. By default images
+            of the training set, unaugmented and with the labels of the training. A model that overfits is surer of
+            these than of other images, so held-out data is better.
+        num_samples: Number of images of the training set, evenly spread over it.
 
     Example:
         >>> custom_hooks = [dict(type='mmml_losses.PostHocCalibrationHook', methods=['phi', 'temperature'])]
@@ -75,11 +75,11 @@ class PostHocCalibrationHook(Hook):
 
     @property
     def fitted_methods(self) -> tuple[str, ...]:
-        """Those of the methods that are fitted."""
+        """Return the methods that are fitted."""
         return tuple(method for method in self.methods if method in METHODS)
 
     def before_run(self, runner: Runner) -> None:
-        """Find now what would otherwise end a long training without a result."""
+        """Raise errors now that would otherwise end a long training without a result."""
         if 'phi' in self.methods:
             self.links['phi'] = phi_link_of(runner)
         if is_training(runner):
@@ -89,7 +89,7 @@ class PostHocCalibrationHook(Hook):
                 self._loader = calibration_dataloader(runner, self.dataloader, self.num_samples)
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Take the fitted values of a checkpoint, unless another training begins from it."""
+        """Take the fitted values of a checkpoint, unless a new training begins from it."""
         if is_training(runner) and not runner._resume:
             return
         for method in self.fitted_methods:
@@ -117,21 +117,21 @@ class PostHocCalibrationHook(Hook):
             self.fit(runner)
 
     def after_train(self, runner: Runner) -> None:
-        """Say it when a training stopped before its end."""
-        self._say_what_is_missing('the training ended early')
+        """Warn if the training stopped before its end."""
+        self._warn_of_missing('the training ended early')
 
     def before_val_epoch(self, runner: Runner) -> None:
-        """Let the validation report what is known by now."""
+        """Let the validation report the links that there are by now."""
         if not is_training(runner):
-            self._say_what_is_missing('the checkpoint has none')
+            self._warn_of_missing('the checkpoint has none')
         self._add_links(runner.val_evaluator)
 
     def before_test_epoch(self, runner: Runner) -> None:
-        """Let the test report it."""
-        evaluator = runner.test_evaluator
-        if not measures_nothing(evaluator):
-            self._say_what_is_missing('the checkpoint has none')
-            self._add_links(evaluator)
+        """Let the test report the links, unless it only keeps predictions, as that for pseudo labels does."""
+        metrics = runner.test_evaluator.metrics
+        if not all(isinstance(metric, PredictionMetric) and not metric.measures_scores for metric in metrics):
+            self._warn_of_missing('the checkpoint has none')
+            self._add_links(runner.test_evaluator)
 
     def fit(self, runner: Runner) -> None:
         """Fit the links to the calibration data."""
@@ -168,7 +168,7 @@ class PostHocCalibrationHook(Hook):
             )
         return evaluator
 
-    def _say_what_is_missing(self, reason: str) -> None:
+    def _warn_of_missing(self, reason: str) -> None:
         missing = [method for method in self.fitted_methods if method not in self.links]
         if missing:
             print_log(
@@ -179,25 +179,9 @@ class PostHocCalibrationHook(Hook):
             )
 
 
-def new_link(method: str, num_classes: int) -> ScaledLink:
-    """A link to fit, on top of what the loss reads."""
-    kind = METHODS[method]
-    return kind(num_classes=num_classes) if kind is VectorLink else kind()
-
-
-def is_training(runner: Runner) -> bool:
-    """Whether a Runner trains: only then its training loop is built."""
-    return isinstance(runner._train_loop, BaseLoop)
-
-
-def measures_nothing(evaluator: Evaluator) -> bool:
-    """Whether an evaluator only keeps predictions, as that of a run for pseudo labels does."""
-    return all(isinstance(metric, PredictionMetric) and not metric.measures_scores for metric in evaluator.metrics)
-
-
 @contextmanager
 def averaged_weights(runner: Runner) -> Iterator[None]:
-    """The weights of a validation, where a hook has some of its own for that."""
+    """Give the model the weights of a validation, which differ from those of the training with an ``EMAHook``."""
     averaging = [hook for hook in runner.hooks if isinstance(hook, EMAHook)]
     for hook in averaging:
         hook.before_val_epoch(runner)
@@ -210,11 +194,11 @@ def averaged_weights(runner: Runner) -> Iterator[None]:
 
 @torch.no_grad()
 def predict(model: nn.Module, dataloader) -> Predictions | None:
-    """Scores and labels of a dataset, each sample once; None on other than the main process.
+    """Return scores and labels of a dataset, each sample once, on the main process; None on the others.
 
     Args:
-        model: A classifier whose ``val_step`` gives samples with ``pred_score``. Its mode stays what it was.
-        dataloader: Its data, dealt to the processes in turn when there are several.
+        model: A classifier whose ``val_step`` returns samples with ``pred_score``. It is left in its mode.
+        dataloader: Its data, dealt to the processes in turn.
     """
     collected = PredictionCollector(('scores', 'labels'))
     was_training = model.training
@@ -229,31 +213,26 @@ def calibration_dataloader(runner: Runner, dataloader: dict | None, num_samples:
     """Build the dataloader of the calibration data.
 
     Args:
-        runner: Of a training.
+        runner: The Runner of a training.
         dataloader: Config of the dataloader; by default a part of the training set is taken.
-        num_samples: How many samples that part has at most.
+        num_samples: Largest number of samples of that part.
 
     Raises:
         UsageError: It is the data of the test, or there is no test pipeline to read the training set with.
     """
-    if dataloader is not None:
-        refuse_test_data(runner.cfg, dataloader)
-        return runner.build_dataloader(dataloader, seed=runner.seed)
-    return runner.build_dataloader(training_part(runner.cfg, num_samples), seed=runner.seed)
-
-
-def refuse_test_data(cfg: Config, dataloader: dict) -> None:
-    """Refuse to fit anything to the data that it will be judged by."""
-    test = [_identity(leaf) for leaf in leaf_configs((cfg.get('test_dataloader') or {}).get('dataset'))]
+    if dataloader is None:
+        return runner.build_dataloader(_training_part(runner.cfg, num_samples), seed=runner.seed)
+    test = [_identity(leaf) for leaf in leaf_configs((runner.cfg.get('test_dataloader') or {}).get('dataset'))]
     if any(_identity(leaf) in test for leaf in leaf_configs(ConfigDict(dataloader).dataset)):
         raise UsageError(
             'dataloader must not be that of the test: what is fitted to the test set looks better on it than it is. '
             'Hold out data, or leave dataloader out to take a part of the training set'
         )
+    return runner.build_dataloader(dataloader, seed=runner.seed)
 
 
-def training_part(cfg: Config, num_samples: int) -> dict:
-    """Config of a dataloader with samples of the training set as a test would read them, evenly spread over it."""
+def _training_part(cfg: Config, num_samples: int) -> dict:
+    """Return the config of a dataloader with unaugmented samples of the training set, evenly spread over it."""
     cfg = deepcopy(cfg)
     try:
         label_with_the_test_run(cfg, 'train')
@@ -261,9 +240,7 @@ def training_part(cfg: Config, num_samples: int) -> dict:
         raise UsageError(f'a dataloader must be given to fit to: {error}') from None
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
     dataset.full_init()
-    for leaf in leaf_datasets(dataset):
-        # A sample that cannot be loaded must be an error: in training, a random one would stand in for it.
-        leaf.test_mode = True
+    forbid_replacements(dataset)
     positions = np.linspace(0, len(dataset) - 1, min(num_samples, len(dataset))).round().astype(int)
     return dict(cfg.test_dataloader, dataset=Subset(dataset, positions.tolist()))
 

@@ -1,12 +1,9 @@
-"""The reliability diagram of each validation, where the curves of the training are looked at."""
+"""Draw the reliability diagram of each validation into the visualiser of the training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from mmengine.dist import master_only
-from mmengine.evaluator import BaseMetric
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
@@ -17,16 +14,16 @@ from ...registry import HOOKS, SCOPE
 
 @HOOKS.register_module()
 class ReliabilityDiagramHook(Hook):
-    """Draws the reliability diagram into MMEngine's visualiser after a validation.
+    """Draw the reliability diagram into MMEngine's visualiser after a validation.
 
-    The diagram shows the bins of the :class:`~mmml_losses.evaluation.CalibrationError` (or
-    ``DetectionCalibrationError``) of ``val_evaluator``, so nothing is computed twice. ``LocalVisBackend`` writes it to
+    The diagram shows the bins that the :class:`~mmml_losses.evaluation.CalibrationError` (or
+    ``DetectionCalibrationError``) of ``val_evaluator`` has computed. ``LocalVisBackend`` writes it to
     ``vis_data/vis_image/<name>_<epoch>.png``; ``TensorboardVisBackend`` shows it with a slider over the epochs. If the
-    evaluator has several such metrics, each gets a diagram, and their prefixes tell them apart.
+    evaluator has several such metrics, each gets a diagram, named by its prefix.
 
     Args:
         interval: Draw after every ``interval``-th validation.
-        name: Of the picture.
+        name: Name of the picture.
         dpi: Pixels per inch; the diagram is 6 by 7.2 inches.
     """
 
@@ -34,42 +31,42 @@ class ReliabilityDiagramHook(Hook):
     priority = 'VERY_LOW'
 
     def __init__(self, interval: int = 1, name: str = 'reliability', dpi: int = 100):
-        if interval < 1:
-            raise ValueError(f'interval must be at least 1, got {interval}')
-        if dpi < 1:
-            raise ValueError(f'dpi must be at least 1, got {dpi}')
+        for argument, value in (('interval', interval), ('dpi', dpi)):
+            if value < 1:
+                raise ValueError(f'{argument} must be at least 1, got {value}')
         self.interval, self.name, self.dpi = interval, name, dpi
         self._num_validations = 0
 
     def before_train(self, runner: Runner) -> None:
-        """Refuse a config without a metric to draw before the training has cost anything."""
+        """Reject a config without a metric to draw before the training starts."""
         if isinstance(runner._val_loop, BaseLoop):
-            calibration_metrics_of(runner.val_evaluator.metrics)
+            calibration_metrics_of(runner)
         else:
             print_log(f'{type(self).__name__}: there is no validation, and nothing to draw', logger='current')
 
     def before_val(self, runner: Runner) -> None:
-        """Refuse it before a validation without training."""
-        calibration_metrics_of(runner.val_evaluator.metrics)
+        """Reject such a config before a validation without training."""
+        calibration_metrics_of(runner)
 
+    @master_only
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
         """Draw the bins of the validation that has just ended."""
         self._num_validations += 1
-        if self._num_validations % self.interval == 0:
-            self.draw(runner)
-
-    @master_only
-    def draw(self, runner: Runner) -> None:
-        """Add a diagram of each calibration metric to the visualiser."""
-        found = calibration_metrics_of(runner.val_evaluator.metrics)
+        if self._num_validations % self.interval:
+            return
+        # The property runner.epoch would build the training loop, which a validation alone does not need.
+        loop, step = runner._train_loop, 0
+        if isinstance(loop, BaseLoop):
+            step = loop.epoch if isinstance(loop, EpochBasedTrainLoop) else loop.iter
+        found = calibration_metrics_of(runner)
         for metric in found:
             name = self.name if len(found) == 1 else f'{self.name}_{metric.prefix}_{type(metric).__name__}'
-            runner.visualizer.add_image(name, reliability_image(metric, self.dpi), step=step_of(runner))
+            runner.visualizer.add_image(name, reliability_image(metric, self.dpi), step=step)
 
 
-def calibration_metrics_of(metrics: Iterable[BaseMetric]) -> list[CalibrationError]:
-    """The metrics with reliability bins, of which there must be one."""
-    metrics = list(metrics)
+def calibration_metrics_of(runner: Runner) -> list[CalibrationError]:
+    """Return the metrics of the validation that have reliability bins, of which there must be one."""
+    metrics = runner.val_evaluator.metrics
     found = [metric for metric in metrics if isinstance(metric, CalibrationError)]
     if not found:
         names = ', '.join(type(metric).__name__ for metric in metrics) or 'none'
@@ -81,7 +78,7 @@ def calibration_metrics_of(metrics: Iterable[BaseMetric]) -> list[CalibrationErr
 
 
 def reliability_image(metric: CalibrationError, dpi: int = 100) -> np.ndarray:
-    """(H, W, 3) RGB picture of the bins of a metric, as uint8."""
+    """Return an (H, W, 3) RGB picture of the bins of a metric, as uint8."""
     # Matplotlib is slow to import, and a training that draws nothing should not wait for it.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -94,12 +91,3 @@ def reliability_image(metric: CalibrationError, dpi: int = 100) -> np.ndarray:
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return np.array(canvas.buffer_rgba())[..., :3].copy()
-
-
-def step_of(runner: Runner) -> int:
-    """Finished epochs, or iterations where the training has no epochs; 0 outside of a training."""
-    # Asking the runner for its epoch would build the training that a validation alone does not need.
-    loop = runner._train_loop
-    if not isinstance(loop, BaseLoop):
-        return 0
-    return runner.epoch if isinstance(loop, EpochBasedTrainLoop) else runner.iter

@@ -1,4 +1,4 @@
-"""What losses and heads need to know of the whole training set, and what losses remember of it."""
+"""Show the training set to the parts of a model: labels to losses and heads, features to preprocessors."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from ...registry import HOOKS
 
 @HOOKS.register_module()
 class TrainingSetHook(Hook):
-    """Shows the labels of the training set to every module of the model that asks for them, and says so in the log.
+    """Show the labels of the training set to every module of the model that requests them.
 
-    A module asks by ``wants_training_labels`` and is told by ``see_training_labels``, see
-    :class:`mmml_losses.losses.MultiLabelLoss`. Class frequencies (DB, CB, RW, LDAM, weighted BCE, experts) come that
-    way unless the config gives them, and so does the label graph of ML-GCN.
+    A module requests them by ``wants_training_labels`` and receives them in ``see_training_labels``, see
+    :class:`mmml_losses.losses.MultiLabelLoss`. Class frequencies (DB, CB, RW, LDAM, weighted BCE, experts) are counted
+    in this way unless the config gives them, and so is the label graph of ML-GCN.
 
-    The labels are read once, without loading an image, before a checkpoint is; each process reads them for itself.
-    Every image counts once: ``RepeatDataset`` and ``ClassBalancedDataset`` are ways to draw images, which do not change
-    how many there are. In a detector's dataset an image has the classes of its instances that are not to be ignored.
+    Each process reads the labels once, before a checkpoint is loaded and without loading an image. Every image counts
+    once, also in a ``RepeatDataset`` or ``ClassBalancedDataset``. In the dataset of a detector, an image has the
+    classes of its boxes that are not ignored.
 
-    After each epoch the hook lets the losses of a distributed training share what they remember of their samples.
+    After each epoch the losses of a distributed training share what they remember of their samples.
     """
 
     # Before EMAHook copies the model, whose buffers then have their final shapes, and before CheckpointHook saves it.
     priority = 'HIGH'
 
     def before_run(self, runner: Runner) -> None:
-        """Show the training set, if this is a training: only then the loop is built by now."""
-        if isinstance(getattr(runner, '_train_loop', None), BaseLoop):
-            warn_of_iterations(losses_of(runner.model), runner)
+        """Show the training set if the Runner trains."""
+        if is_training(runner):
+            _warn_of_iterations(losses_of(runner.model), runner)
             self.before_train(runner)
 
     def before_train(self, runner: Runner) -> None:
@@ -55,14 +55,12 @@ class TrainingSetHook(Hook):
         if not waiting and not remembering:
             return
         found = read_training_set(runner.train_dataloader.dataset, head_classes(runner.model))
-        refuse_shared_indices(remembering, found.sample_idx)
-        if not waiting:
-            return
+        _reject_shared_indices(remembering, found.sample_idx)
         for module in waiting:
             module.see_training_labels(torch.from_numpy(found.observed), torch.from_numpy(found.sample_idx))
-        # What the labels are like, LabelSummaryHook says.
-        images, classes = found.observed.shape
-        print_log(f'Training set shown to {_names(waiting)}: {images:,} images, {classes:,} classes', logger='current')
+        if waiting:
+            shown = f'{len(found.observed):,} images, {found.observed.shape[1]:,} classes'
+            print_log(f'Training set shown to {_names(waiting)}: {shown}', logger='current')
 
     def after_train_epoch(self, runner: Runner) -> None:
         """Let the losses share what they remember."""
@@ -70,21 +68,26 @@ class TrainingSetHook(Hook):
             loss.synchronize()
 
 
+def is_training(runner: Runner) -> bool:
+    """Check whether a Runner trains: only then it has built its training loop."""
+    return isinstance(getattr(runner, '_train_loop', None), BaseLoop)
+
+
 def losses_of(model: nn.Module) -> list[MultiLabelLoss]:
-    """All losses of this package in a model, those inside of others as well."""
+    """Return all losses of this package in a model, also those inside of others."""
     return [module for module in model.modules() if isinstance(module, MultiLabelLoss)]
 
 
 def read_training_set(dataset: BaseDataset, num_classes: int | None = None) -> LabelChanges:
-    """The labels of a training set, each image once, see :func:`mmml_losses.datasets.read_label_changes`."""
+    """Read the labels of a training set, each image once, see :func:`mmml_losses.datasets.read_label_changes`."""
     try:
         return read_label_changes(dataset, num_classes)
     except DatasetKindError as error:
         raise ValueError(f'{error}: give class_frequencies as a list or a json file') from error
 
 
-def refuse_shared_indices(losses: list[MultiLabelLoss], sample_idx: np.ndarray) -> None:
-    """Refuse a training set in which two images have one ``sample_idx``, for losses that know images by it."""
+def _reject_shared_indices(losses: list[MultiLabelLoss], sample_idx: np.ndarray) -> None:
+    """Reject a training set in which two images have one ``sample_idx``, by which these losses know images."""
     found, counts = np.unique(sample_idx, return_counts=True)
     if losses and (counts > 1).any():
         raise ValueError(
@@ -93,8 +96,8 @@ def refuse_shared_indices(losses: list[MultiLabelLoss], sample_idx: np.ndarray) 
         )
 
 
-def warn_of_iterations(losses: list[MultiLabelLoss], runner: Runner) -> None:
-    """Say it when losses that go by epochs train by iterations, where the epoch stays 0."""
+def _warn_of_iterations(losses: list[MultiLabelLoss], runner: Runner) -> None:
+    """Warn if losses that go by epochs train by iterations, where the epoch stays 0."""
     names = _names(loss for loss in losses if loss.goes_by_epochs)
     if names and isinstance(runner.train_loop, IterBasedTrainLoop):
         print_log(
@@ -106,7 +109,7 @@ def warn_of_iterations(losses: list[MultiLabelLoss], runner: Runner) -> None:
 
 
 def head_classes(model: nn.Module) -> int | None:
-    """Number of classes of the first head with a loss of this package or labels to learn, or None."""
+    """Return the number of classes of the first head with a loss of this package or labels to learn, or None."""
     for module in model.modules():
         number = getattr(module, 'num_classes', None)
         if isinstance(number, int) and any(_learns_labels(part) for part in module.modules()):
@@ -115,7 +118,7 @@ def head_classes(model: nn.Module) -> int | None:
 
 
 def _learns_labels(module: nn.Module) -> bool:
-    """Whether a module can be shown the labels of the training set, as all losses of this package can."""
+    """Check whether a module can be shown the labels of the training set, as all losses of this package can."""
     return hasattr(module, 'see_training_labels')
 
 
@@ -125,19 +128,21 @@ def _names(modules: Iterable[nn.Module]) -> str:
 
 @HOOKS.register_module()
 class FeatureStatisticsHook(Hook):
-    """Finds mean and deviation of the training features for ``mmml_losses.FeaturePreprocessor``.
+    """Compute mean and deviation of the training features for ``mmml_losses.FeaturePreprocessor``.
 
-    They are read once, before a checkpoint is loaded, whose own take their place; each process reads them for itself.
-    Features or classes that the model is not made for are refused.
+    Each process reads the features once, before a checkpoint is loaded, which replaces them by its own. Features or
+    classes that do not fit the model are rejected.
     """
 
     # Before EMAHook copies the model, whose buffers then have their final shapes.
     priority = 'HIGH'
 
     def before_run(self, runner: Runner) -> None:
-        """Read the training set, if this is a training: only then the loop is built by now."""
-        preprocessors = [module for module in runner.model.modules() if _wants_statistics(module)]
-        if not preprocessors or not isinstance(getattr(runner, '_train_loop', None), BaseLoop):
+        """Read the training set if the Runner trains."""
+        # By what a module has: without MMPretrain there is no class FeaturePreprocessor.
+        modules = (module for module in runner.model.modules() if hasattr(module, 'set_statistics'))
+        preprocessors = [module for module in modules if module.standardize]
+        if not preprocessors or not is_training(runner):
             return
         datasets = list({id(leaf): leaf for leaf in leaf_datasets(runner.train_dataloader.dataset)}.values())
         for dataset in datasets:
@@ -145,15 +150,15 @@ class FeatureStatisticsHook(Hook):
                 raise ValueError(
                     f'FeatureStatisticsHook needs a FeatureDataset to train on, got {type(dataset).__name__}'
                 )
-            refuse_other_sizes(runner.model, dataset)
+            _reject_other_sizes(runner.model, dataset)
         mean, deviation = feature_statistics(datasets)
         for preprocessor in preprocessors:
             preprocessor.set_statistics(torch.from_numpy(mean), torch.from_numpy(deviation))
         print_log(f'Features are standardised by {sum(map(len, datasets)):,} training samples', logger='current')
 
 
-def refuse_other_sizes(model: nn.Module, dataset: FeatureDataset) -> None:
-    """Refuse features that the first layer of a model does not take, and classes that its head does not have."""
+def _reject_other_sizes(model: nn.Module, dataset: FeatureDataset) -> None:
+    """Reject features that the first layer of a model does not take, and classes that its head does not have."""
     width = len(dataset.get_data_info(0)['features'])
     # Linear layers have the attribute, and so do our modules whose layers take only a part of the features, or none.
     taken = next((module.in_features for module in model.modules() if hasattr(module, 'in_features')), width)
@@ -168,8 +173,3 @@ def refuse_other_sizes(model: nn.Module, dataset: FeatureDataset) -> None:
             f'{dataset.ann_file} has {len(dataset.CLASSES)} classes, and the head of the model {num_classes}: set '
             'model.head.num_classes'
         )
-
-
-def _wants_statistics(module: nn.Module) -> bool:
-    # By what it does: without MMPretrain there is no such class to ask for.
-    return hasattr(module, 'set_statistics') and module.standardize
