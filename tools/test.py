@@ -94,9 +94,9 @@ def main() -> None:
     args = parse_args()
     cfg = launch.load_config(args)
     apply_arguments(cfg, args)
-    require_data(cfg, args.config)
+    datasets = require_data(cfg, args.config)
     cfg.load_from = safe_checkpoint(args.checkpoint, cfg)
-    runner = build_runner(cfg)
+    runner = build_runner(cfg, datasets)
     if args.out is not None and args.out_item != 'metrics' and is_detector(cfg) and args.out.endswith('.npz'):
         save_detections(runner.test_evaluator, args.out)
     elif args.out is not None and args.out_item != 'metrics':

@@ -31,8 +31,7 @@ def main() -> None:
     if args.resume is not None:
         cfg.resume = True
         cfg.load_from = None if args.resume == 'auto' else args.resume
-    require_data(cfg, args.config)
-    train(cfg)
+    train(cfg, require_data(cfg, args.config))
 
 
 if __name__ == '__main__':

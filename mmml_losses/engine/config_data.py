@@ -1,15 +1,15 @@
-"""Read the datasets of a config: name missing files before anything is built, and build one dataset alone."""
+"""Prepare the datasets of a config: name missing files before anything is loaded, and build one dataset alone."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 from mmengine.config import Config, ConfigDict
-from mmengine.dataset import BaseDataset
+from mmengine.dataset import BaseDataset, Compose
 from mmengine.registry import DATASETS, DefaultScope
 
 from ..datasets import AnnotationError, MissingDataError
@@ -19,87 +19,133 @@ from ..datasets.wrappers.label_wrapper import LabelWrapper
 from ..utils.errors import UsageError
 
 DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
-# A Runner takes them only together.
+# Settings of the other runs, which a Runner takes only together.
 NEEDED_BY_OTHER_RUNS = (
     *('train_dataloader', 'train_cfg', 'optim_wrapper', 'param_scheduler'),
     *('val_dataloader', 'val_cfg', 'val_evaluator'),
 )
 
 
-def require_data(cfg: Config, config_file: str) -> None:
-    """Stop when files of a dataset are missing, and say what runs without them."""
-    datasets = [dataset for _, dataset in unloaded_datasets(cfg)]
+def require_data(cfg: Config, config_file: str) -> dict[int, BaseDataset]:
+    """Raise an error that names all missing files of the datasets of a config. No annotations are loaded for it.
+
+    Args:
+        cfg: The config.
+        config_file: Its file, for the error, which names a config next to it that needs no download.
+
+    Returns:
+        The datasets that were built for the check, by the ``id`` of their settings in the config. A Runner can load
+        them instead of building them again, see :func:`with_datasets`.
+    """
+    found = _build_unloaded(cfg)
+    incomplete = [dataset for _, dataset, _ in found if hasattr(dataset, 'missing_files') and dataset.missing_files()]
     of_others = list(_missing_files_of_others(cfg))
-    missing = [file for dataset in datasets for file in dataset.missing_files()] + of_others
-    if missing:
-        listing = '\n'.join(f'  {file}' for file in dict.fromkeys(missing))
-        only_labels = not of_others and all(
-            isinstance(dataset, LabelWrapper) for dataset in datasets if dataset.missing_files()
-        )
-        raise MissingDataError(
-            f'The data of {config_file} is not complete. These files and folders must be there and are not:\n'
-            f'{listing}{_advice(Path(config_file), only_labels)}',
-            missing,
-        )
+    missing = [file for dataset in incomplete for file in dataset.missing_files()] + of_others
+    if not missing:
+        return {id(settings): dataset for settings, dataset, is_whole in found if is_whole}
+    advice, sibling = '', digits_sibling(Path(config_file))
+    if not of_others and all(isinstance(dataset, LabelWrapper) for dataset in incomplete):
+        advice = '\ntools/make_labels.py writes labels that a config draws, tools/pseudo_label.py corrected ones.'
+    elif sibling is not None:
+        command = f'python tools/train.py {sibling}'
+        advice = f'\nWithout any download, this trains on data that it makes itself:\n  {command}'
+    listing = '\n'.join(f'  {file}' for file in dict.fromkeys(missing))
+    raise MissingDataError(
+        f'The data of {config_file} is not complete. These files and folders must be there and are not:\n'
+        f'{listing}{advice}',
+        missing,
+    )
 
 
-def _advice(config_file: Path, only_labels: bool) -> str:
-    if only_labels:
-        return '\ntools/make_labels.py writes labels that a config draws, tools/pseudo_label.py corrected ones.'
-    sibling = digits_sibling(config_file)
-    if sibling is None:
-        return ''
-    return f'\nWithout any download, this trains on data that it makes itself:\n  python tools/train.py {sibling}'
+def _build_unloaded(cfg: Config) -> list[tuple[dict, BaseDataset, bool]]:
+    """Build the readers and label wrappers in a config, also inside others, without loading them.
+
+    Returns:
+        Settings, dataset, and whether it is the one that a Runner would build. It is not if its pipeline cannot be
+        built, which the Runner reports, or if a label wrapper has a dataset inside that is none of these.
+    """
+    whole: dict[int, BaseDataset] = {}
+    found = []
+    with DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
+        for settings, kind in reversed(_dataset_settings(cfg)):  # from the inside out
+            wraps = isinstance(kind, type) and issubclass(kind, LabelWrapper)
+            if not wraps and not hasattr(kind, 'missing_files'):
+                continue
+            arguments = {key: value for key, value in settings.items() if key != 'type'} | dict(lazy_init=True)
+            is_whole = True
+            if wraps:
+                inside = whole.get(id(settings.get('dataset')))
+                is_whole = inside is not None
+                arguments['dataset'] = inside if is_whole else BaseDataset(lazy_init=True)
+            elif settings.get('pipeline'):
+                try:
+                    arguments['pipeline'] = Compose(settings['pipeline']).transforms
+                except Exception:  # of any project; the Runner reports it
+                    is_whole, arguments['pipeline'] = False, []
+            try:
+                dataset = kind(**arguments)
+            except (TypeError, ValueError) as error:
+                raise UsageError(f'the config has a {kind.__name__} that cannot be built: {error}') from None
+            if is_whole:
+                whole[id(settings)] = dataset
+            found.append((settings, dataset, is_whole))
+    return found[::-1]
 
 
-def unloaded_datasets(cfg: Config) -> Iterator[tuple[dict, BaseDataset]]:
-    """The datasets of a config that can tell what they miss, also those inside wrappers, each beside its settings."""
-    for settings, kind in _dataset_settings(cfg):
-        can_tell = hasattr(kind, 'missing_files')
-        wraps = isinstance(kind, type) and issubclass(kind, LabelWrapper)
-        if can_tell or wraps:
-            arguments = {key: value for key, value in settings.items() if key != 'type'}
-            dataset = _unloaded(kind, arguments)  # of every wrapper, to see whether it can be built
-            if can_tell:
-                yield settings, dataset
+def with_datasets(settings: Any, built: Mapping[int, BaseDataset]) -> Any:
+    """Return the settings of a dataset in which those that are built already are loaded instead of built again.
+
+    Args:
+        settings: Settings in a config, or a list of them.
+        built: Datasets by the ``id`` of their settings, see :func:`require_data`.
+    """
+    if isinstance(settings, (list, tuple)):
+        return [with_datasets(part, built) for part in settings]
+    if not isinstance(settings, dict):
+        return settings
+    dataset = built.get(id(settings))
+    if dataset is None:
+        inside = {key: with_datasets(settings[key], built) for key in ('dataset', 'datasets') if key in settings}
+        return {**settings, **inside}
+
+    def load() -> BaseDataset:
+        if not settings.get('lazy_init'):
+            dataset.full_init()
+        return dataset
+
+    return dict(type=load)
 
 
 def _missing_files_of_others(cfg: Config) -> Iterator[str]:
-    """Annotations and folders of images that are not there of datasets that cannot tell, such as MMDetection's."""
-    for settings, kind in _dataset_settings(cfg):
-        if hasattr(kind, 'missing_files') or (settings.get('backend_args') or {}).get('backend', 'local') != 'local':
+    """Yield the missing annotations and image folders of datasets without ``missing_files``, such as MMDetection's."""
+    with DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
+        others = [settings for settings, kind in _dataset_settings(cfg) if not hasattr(kind, 'missing_files')]
+    for settings in others:
+        if (settings.get('backend_args') or {}).get('backend', 'local') != 'local':
             continue
-        prefix = settings.get('data_prefix')
+        prefix, root = settings.get('data_prefix'), settings.get('data_root')
         images = prefix.get('img') if isinstance(prefix, dict) else None
         for name in filter(None, (settings.get('ann_file'), images)):
-            file = os.path.join(settings.get('data_root') or '', name)
-            if '://' not in file and not os.path.exists(file):
+            file = f'{root.rstrip("/")}/{name}' if root and not Path(name).is_absolute() else name
+            if '://' not in file and not Path(file).exists():
                 yield file
 
 
-def _dataset_settings(cfg: Config) -> Iterator[tuple[dict, type]]:
-    """The settings of all datasets of a config, also inside wrappers, each with the class that it names."""
-    with DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
-        for name in DATALOADERS:
-            for settings in walk_configs((cfg.get(name) or {}).get('dataset')):
-                if kind := settings.get('type'):
-                    yield settings, DATASETS.get(kind) if isinstance(kind, str) else kind
-
-
-def _unloaded(kind: type, arguments: dict):
-    # The dataset inside a label wrapper is asked by itself; an empty one stands for it.
-    light = dict(dataset=BaseDataset(lazy_init=True)) if issubclass(kind, LabelWrapper) else dict(pipeline=[])
-    try:
-        return kind(**{**arguments, **light, 'lazy_init': True})
-    except (TypeError, ValueError) as error:
-        raise UsageError(f'the config has a {kind.__name__} that cannot be built: {error}') from None
+def _dataset_settings(cfg: Config) -> list[tuple[dict, type]]:
+    """Return the settings of all datasets of a config, from the outside in, each with the class that it names."""
+    return [
+        (settings, DATASETS.get(kind) if isinstance(kind, str) else kind)
+        for name in DATALOADERS
+        for settings in walk_configs((cfg.get(name) or {}).get('dataset'))
+        if (kind := settings.get('type'))
+    ]
 
 
 def digits_sibling(config_file: Path) -> Path | None:
-    """The config of the same method on DigitScenes: ``spa_lpr_coco.py`` has ``spa_lpr_digits.py``.
+    """Return the config of the same method on DigitScenes, such as ``spa_lpr_digits.py`` for ``spa_lpr_coco.py``.
 
-    Of a detector without one for its loss, it is that of another loss; of a method without any, that of SPA + LPR; of
-    a config elsewhere, None.
+    For a detector whose loss has none, it is the config of another loss; for a method without any, that of SPA + LPR;
+    for a config in another folder, None.
     """
     stem = config_file.stem
     while stem:
@@ -113,15 +159,15 @@ def digits_sibling(config_file: Path) -> Path | None:
 
 
 def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:
-    """Build one of the datasets of a config, as a Runner would, from its annotations.
+    """Build one of the datasets of a config as a Runner would, from its annotations.
 
-    The data of the other datasets need not be there, and neither need the images of this one, where it is a reader of
-    this package: then they seem to lie beside the annotations. The names of the samples are the same.
+    The data of the other datasets may be missing, and so may the images of this one if it is a reader of this package.
+    The paths of its samples then lead to the folder of the annotations; their names are the same.
 
     Args:
         cfg: The config, changed in place.
         dataloader: Whose dataset, such as ``'train'``.
-        config_file: Where the config comes from, for error messages.
+        config_file: File of the config, for error messages.
 
     Raises:
         UsageError: There is none, or it cannot be built.
@@ -131,7 +177,9 @@ def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:
     if (cfg.get(asked) or {}).get('dataset') is None:
         raise UsageError(f'config {config_file} has no {asked} with a dataset')
     cfg.merge_from_dict({name: None for name in DATALOADERS if name != asked})
-    _do_without_images(cfg)
+    for settings, dataset, _ in _build_unloaded(cfg):
+        if isinstance(dataset, MultiLabelReader) and dataset.annotation_files():
+            _do_without_images(settings, dataset)
     require_data(cfg, config_file)
     try:
         with DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
@@ -142,22 +190,20 @@ def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:
         raise UsageError(f'the dataset of {asked} in {config_file} cannot be built: {error}') from error
 
 
-def _do_without_images(cfg: Config) -> None:
-    for settings, dataset in unloaded_datasets(cfg):
-        if not isinstance(dataset, MultiLabelReader) or not dataset.annotation_files():
-            continue
-        if dataset.missing_files() == [dataset.data_prefix['img_path']]:
-            folders = dict(dataset.data_prefix, img_path=os.path.dirname(dataset.annotation_files()[0]))
-            # They are below the data root already, which is not put before absolute paths.
-            folders = {key: os.path.abspath(folder) for key, folder in folders.items()}
-            settings['data_prefix'] = folders if len(folders) > 1 else folders['img_path']
+def _do_without_images(settings: dict, dataset: MultiLabelReader) -> None:
+    """Let a reader look for its images in the folder of its annotations if only the images are missing."""
+    if dataset.missing_files() == [dataset.data_prefix['img_path']]:
+        folders = dict(dataset.data_prefix, img_path=Path(dataset.annotation_files()[0]).parent)
+        # They are below the data root already, which is not put before absolute paths.
+        folders = {key: str(Path(folder).absolute()) for key, folder in folders.items()}
+        settings['data_prefix'] = folders if len(folders) > 1 else folders['img_path']
 
 
 def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
     """Turn a config into a test run over one of its datasets: unaugmented, in order, each sample once.
 
-    Only the pipeline of the dataset changes, so that it has the samples and labels it has in training. The config can
-    no longer train or validate, and needs no other data.
+    Only the pipeline of the dataset changes, so its samples and labels are those of the training. The config can no
+    longer train or validate, and needs no other data.
 
     Args:
         cfg: The config, changed in place.

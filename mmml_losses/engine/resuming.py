@@ -33,7 +33,7 @@ from urllib.parse import urlparse
 import numpy as np
 import torch
 from mmengine.config import Config
-from mmengine.dataset import worker_init_fn
+from mmengine.dataset import BaseDataset, worker_init_fn
 from mmengine.dist import barrier, get_rank, is_main_process
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
@@ -53,14 +53,19 @@ MOST_DIFFERENCES = 8
 Plain = str | float | bool | None
 
 
-def train(cfg: Config) -> Runner:
-    """Train, from the checkpoint that the config names or, if it resumes and names none, from the latest."""
+def train(cfg: Config, datasets: Mapping[int, BaseDataset] | None = None) -> Runner:
+    """Train, from the checkpoint that the config names or, if it resumes and names none, from the latest.
+
+    Args:
+        cfg: The config.
+        datasets: Datasets that need not be built again, see :func:`mmml_losses.engine.config_data.require_data`.
+    """
     resume, checkpoint = cfg.get('resume', False), cfg.get('load_from')
     if resume and checkpoint is None:
         checkpoint = latest_checkpoint(cfg.work_dir)
     if checkpoint is not None:
         cfg.load_from = safe_checkpoint(str(checkpoint), cfg, resume=resume)
-    runner = running.build_runner(cfg)
+    runner = running.build_runner(cfg, datasets)
     runner.train()
     return runner
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import mmengine
 import torch
 from mmengine.config import Config, ConfigDict
+from mmengine.dataset import BaseDataset
 from mmengine.evaluator import Evaluator
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
@@ -17,6 +18,7 @@ from ..evaluation.metrics.evaluator import MultiLabelEvaluator, details_of
 from ..hosts.loss_places import type_name
 from ..registry import SCOPE, UnknownNameError
 from ..utils.files import replacing
+from .config_data import DATALOADERS, with_datasets
 from .model_loss import check_loss
 
 
@@ -40,13 +42,24 @@ def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool, collate: 
     return defaults
 
 
-def build_runner(cfg: Config) -> Runner:
-    """Build the Runner of a config. An error in the settings of its loss names the loss and its place."""
+def build_runner(cfg: Config, datasets: Mapping[int, BaseDataset] | None = None) -> Runner:
+    """Build the Runner of a config. An error in the settings of its loss names the loss and its place.
+
+    Args:
+        cfg: The config.
+        datasets: Datasets that the Runner need not build, see :func:`mmml_losses.engine.config_data.require_data`.
+    """
     try:
-        return RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+        runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
     except (TypeError, ValueError, UnknownNameError):
         check_loss(cfg)
         raise
+    for name in DATALOADERS:
+        if datasets and cfg.get(name) is not None:
+            # In the Runner alone: its config is written into checkpoints.
+            loader = dict(getattr(runner, f'_{name}'), dataset=with_datasets(cfg[name].dataset, datasets))
+            setattr(runner, f'_{name}', loader)
+    return runner
 
 
 def save_metrics(path: str | Path, metrics: Mapping[str, float], evaluator: Evaluator) -> None:

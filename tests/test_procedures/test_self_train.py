@@ -71,8 +71,8 @@ def stop_in(monkeypatch):
     def arrange(stage, epochs):
         build_runner = running.build_runner
 
-        def build(cfg):
-            runner = build_runner(cfg)
+        def build(cfg, datasets=None):
+            runner = build_runner(cfg, datasets)
             if Path(cfg.work_dir).name == stage:
                 runner.register_hook(StopAfter(epochs))
             return runner
