@@ -1,11 +1,11 @@
-"""How many hidden labels a training finds, epoch by epoch."""
+"""Count in each epoch how many hidden labels a training finds."""
 
 from __future__ import annotations
 
 import inspect
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -27,38 +27,37 @@ from ...registry import HOOKS
 from .training_set import losses_of
 
 COUNTS = ('num_hidden', 'num_corrected', 'num_recovered', 'num_rejected')
-# Corrected targets (N, C) from logits, targets and what else the loss was called with.
+# Returns corrected targets (N, C) for logits, targets and the other arguments of the loss.
 Correction = Callable[..., Tensor]
 
 
 @HOOKS.register_module()
 class LabelRecoveryHook(Hook):
-    """Compares, in every epoch, the labels that the loss made of the given ones with the true ones.
+    """Compare in each epoch the labels as corrected by the loss with the true labels.
 
-    The training set stands in a label wrapper, which hid the labels and knows them; the hook alone reads them, and
-    training is the same with and without it. After each epoch it logs one line and hands percentages to the visualizer
-    as ``label_recovery/precision``, ``recall``, ``PPV`` and ``NPV`` (see :class:`mmml_losses.evaluation.LabelRecovery`)
-    and the counts ``num_hidden``, ``num_corrected``, ``num_recovered`` and ``num_rejected``, with the number of the
-    epoch as the step, from 1. What has nothing to count is left out. The processes of a distributed training are
-    counted together. Of several losses that correct, as the experts of ``ExpertsHead`` have them, the percentages are
-    of all corrections together and the counts are means over the losses, so that a label counts once.
+    The training set must have a label wrapper, which hid labels and knows the true ones. Only this hook reads them:
+    training is the same without it. After each epoch it logs one line and passes to the visualiser, with the number of
+    the epoch from 1, the percentages ``label_recovery/precision``, ``recall``, ``PPV`` and ``NPV`` (see
+    :class:`mmml_losses.evaluation.LabelRecovery`) and the counts ``num_hidden``, ``num_corrected``, ``num_recovered``
+    and ``num_rejected``. Percentages of nothing are left out. The processes of a distributed training are counted
+    together. With several losses that correct, such as those of ``ExpertsHead``, percentages are of the corrections of
+    all and counts are means over the losses.
 
-    What counts as corrected:
+    These labels count as corrected:
 
-    - SPLC, LASD, LL-Ct and LL-Cp: what the loss took as positive in the step in which it saw the sample.
-    - LL-R: what it rejected, which is what LL-Ct would have turned positive.
+    - SPLC, LASD, LL-Ct and LL-Cp: labels that the loss took as positive in the step in which it saw the sample.
+    - LL-R: labels that it rejected, which LL-Ct would have made positive.
     - ROLE: estimates above 0.5.
-    - EM + APL: nothing, since it only tells negatives. ``NPV`` is of its pseudo-negatives, however probable they are,
-      and ``num_rejected`` the labels that it leaves to entropy.
-    - Pseudo labels, with a loss that corrects nothing: the positives that a wrapper (``Relabelled``) brought back to a
-      training set from which another one took them. They are the same in each epoch.
+    - EM + APL: none, since it finds only negatives. ``NPV`` is of its pseudo-negatives, whatever their probability, and
+      ``num_rejected`` counts the labels that it leaves to entropy.
+    - A loss that corrects nothing: the positives of a wrapper (``Relabelled``) that another wrapper inside had hidden.
+      They are the same in each epoch.
 
     On a GPU every step waits for the corrected labels.
 
     Args:
-        threshold: Judges, in place of what the loss corrects, the given negatives that the model finds more probable
-            than this, with any loss: the curves without correction in Figure 7 of the Hill and SPLC paper. For a head
-            of one classifier.
+        threshold: Count as corrected, with any loss, the given negatives with a probability above this. These are the
+            curves without correction in Figure 7 of the Hill and SPLC paper. For heads of one classifier.
 
     Attributes:
         recovery: The counts of the last epoch, added up over the losses; None before.
@@ -72,7 +71,7 @@ class LabelRecoveryHook(Hook):
         self._handles: list = []
 
     def before_train(self, runner: Runner) -> None:
-        """Read the true labels, and find out what corrects."""
+        """Read the true labels, and find the losses that correct."""
         self._labels = HiddenLabels(runner.train_dataloader.dataset)
         self._corrections = find_corrections(runner.model, self.threshold)
         if not self._corrections and not self._labels.has_corrections:
@@ -86,20 +85,20 @@ class LabelRecoveryHook(Hook):
             self._log('the training set hides no positive label: there is nothing to recover', logging.WARNING)
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Start to look at what the losses are called with."""
+        """Watch the calls of the losses from now on."""
         self._found = LabelRecovery.empty(self._labels.num_classes)
-        # Only while an epoch runs: copies of the model, which other hooks make, stay without.
+        # Only while an epoch runs, so that copies of the model, which other hooks make, are not watched.
         for loss, correction in self._corrections.items():
-            # Compiled losses run it as plain Python.
+            # Plain Python, also in compiled losses.
             watch = torch.compiler.disable(partial(self._watch, correction))
             self._handles.append(loss.register_forward_hook(watch, with_kwargs=True))
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: dict | None = None) -> None:
-        """Note which samples come."""
+        """Note the samples of the batch."""
         self._data_samples = data_batch.get('data_samples') if isinstance(data_batch, dict) else None
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Count together, and report."""
+        """Add up the counts of all processes, and report them."""
         while self._handles:
             self._handles.pop().remove()
         self._data_samples = None
@@ -110,9 +109,24 @@ class LabelRecoveryHook(Hook):
             self.recovery = LabelRecovery.from_counts(counts.numpy())
         else:
             self.recovery = self._labels.recovery_of_pseudo_labels()
-        num_losses = max(len(self._corrections), 1)
-        self._log(f'epoch {runner.epoch + 1}: {describe_recovery(self.recovery, num_losses)}')
-        runner.visualizer.add_scalars(scalars_of(self.recovery, num_losses), step=runner.epoch + 1)
+        self._report(self.recovery, max(len(self._corrections), 1), runner)
+
+    def _report(self, recovery: LabelRecovery, num_losses: int, runner: Runner) -> None:
+        """Log the percentages, and the counts as means over the losses, and pass them to the visualiser."""
+        shares = dict(precision=recovery.precision, recall=recovery.recall, PPV=recovery.ppv, NPV=recovery.npv)
+        shares = {name: 100 * value for name, value in shares.items() if not math.isnan(value)}
+        counts = {name: getattr(recovery, name) / num_losses for name in COUNTS}
+        hidden, corrected, recovered, rejected = (f'{count:,.0f}' for count in counts.values())
+        self._log(
+            f'epoch {runner.epoch + 1}: '
+            + (f'on average of {num_losses} losses ' if num_losses > 1 else '')
+            + f'{recovered} of {hidden} hidden positives are among the {corrected} corrected labels'
+            + (f', {rejected} labels are left open' if recovery.num_rejected else '')
+            + (f', {recovery.num_unknown / num_losses:,.0f} labels have no known truth' if recovery.num_unknown else '')
+            + (f' ({", ".join(f"{name} {value:.2f}" for name, value in shares.items())})' if shares else '')
+        )
+        scalars = {f'label_recovery/{name}': value for name, value in (shares | counts).items()}
+        runner.visualizer.add_scalars(scalars, step=runner.epoch + 1)
 
     @torch.no_grad()
     def _watch(self, correction: Correction, loss: MultiLabelLoss, args: tuple, kwargs: dict, output: object) -> None:
@@ -137,20 +151,20 @@ class HiddenLabels:
         dataset: A label wrapper; or wrappers of MMEngine around such.
 
     Attributes:
-        true: (M, C) int8, as the innermost datasets have them.
-        given: (M, C) int8, without what was hidden.
-        served: (M, C) int8, as the loss gets them. It differs from ``given`` where pseudo labels came in.
+        true: (M, C) int8, the labels of the innermost datasets.
+        given: (M, C) int8, without the hidden labels.
+        observed: (M, C) int8, the labels that the loss gets. They differ from ``given`` by pseudo labels.
     """
 
     def __init__(self, dataset: BaseDataset):
         wrappers = _label_wrappers(dataset)
         self.true = np.concatenate([wrapper.true_labels() for wrapper in wrappers])
         self.given = np.concatenate([wrapper.uncorrected_labels() for wrapper in wrappers])
-        self.served = np.concatenate([wrapper.observed_labels() for wrapper in wrappers])
-        self.has_corrections = bool((self.served != self.given).any())
+        self.observed = np.concatenate([wrapper.observed_labels() for wrapper in wrappers])
+        self.has_corrections = bool((self.observed != self.given).any())
         if not self.has_corrections:
-            self.served = self.given
-        # A position names a sample of one wrapper. Among the parts of a ConcatDataset it takes the file as well.
+            self.observed = self.given
+        # A position identifies a sample of one wrapper. In a ConcatDataset the file is needed as well.
         self._positions = None if len(wrappers) == 1 else self._position_by_file(wrappers)
 
     @property
@@ -162,11 +176,11 @@ class HiddenLabels:
         return int(((self.true == 1) & (self.given != 1)).sum())
 
     def recovery_of_pseudo_labels(self) -> LabelRecovery:
-        """What the labels that are served recovered of those that were hidden."""
-        return label_recovery(self.given, self.true, self.served)
+        """Count the hidden labels that the pseudo labels recovered."""
+        return label_recovery(self.given, self.true, self.observed)
 
     def rows_of(self, data_samples: Sequence | None) -> np.ndarray:
-        """Where the labels of the samples of a batch are."""
+        """Return the rows with the labels of the samples of a batch."""
         if data_samples is None:
             raise ValueError("LabelRecoveryHook needs batches with 'data_samples', as PackInputs makes them")
         positions = [sample.get('sample_idx') for sample in data_samples]
@@ -187,8 +201,8 @@ class HiddenLabels:
         return np.asarray([self._positions[key] for key in keys], dtype=np.int64)
 
     def check_targets(self, rows: np.ndarray, target: np.ndarray) -> None:
-        """Refuse targets that are not the labels of these samples."""
-        if target.shape != (len(rows), self.num_classes) or (target != self.served[rows]).any():
+        """Raise a ValueError for targets that are not the labels of these samples."""
+        if target.shape != (len(rows), self.num_classes) or (target != self.observed[rows]).any():
             raise ValueError(
                 'targets of the loss must be the labels of the training set for LabelRecoveryHook, got others: '
                 'augmentations that change labels (mixup, CutMix) or the number of samples cannot be used'
@@ -196,35 +210,34 @@ class HiddenLabels:
 
     def _position_by_file(self, wrappers: list[LabelWrapper]) -> dict[tuple[str | None, int], int]:
         positions: dict[tuple[str | None, int], int] = {}
-        row = 0
-        for wrapper in wrappers:
-            for position in range(len(wrapper)):
-                key = (wrapper.get_data_info(position).get('img_path'), position)
-                first = positions.setdefault(key, row)
-                if any((labels[first] != labels[row]).any() for labels in (self.true, self.given, self.served)):
-                    raise ValueError(
-                        f'sample_idx and img_path must name one sample for LabelRecoveryHook, got {key} for samples '
-                        'of different labels: put the label wrapper around the ConcatDataset'
-                    )
-                row += 1
+        samples = ((wrapper, position) for wrapper in wrappers for position in range(len(wrapper)))
+        for row, (wrapper, position) in enumerate(samples):
+            key = (wrapper.get_data_info(position).get('img_path'), position)
+            first = positions.setdefault(key, row)
+            if any((labels[first] != labels[row]).any() for labels in (self.true, self.given, self.observed)):
+                raise ValueError(
+                    f'sample_idx and img_path must name one sample for LabelRecoveryHook, got {key} for samples '
+                    'of different labels: put the label wrapper around the ConcatDataset'
+                )
         return positions
 
 
 def find_corrections(model: nn.Module, threshold: float | None = None) -> dict[MultiLabelLoss, Correction]:
-    """The losses in a model that correct labels, each with a function that tells how; call it after the loss.
+    """Return the losses in a model that correct labels, each with a function to call after the loss.
 
     Args:
         model: Any model.
-        threshold: Takes the probabilities above it for corrections of any loss.
+        threshold: Probabilities above it count as corrections of any loss.
     """
     if threshold is not None:
-        outermost = list(_outermost_losses(model))
+        inside = {part for loss in losses_of(model) for part in losses_of(loss)[1:]}
+        outermost = [loss for loss in losses_of(model) if loss not in inside]
         if len(outermost) > 1:
             raise ValueError(
                 f'threshold must be None for a model of {len(outermost)} losses, such as the experts of ExpertsHead, '
                 f'got {threshold}: none of them is called with what the model predicts'
             )
-        # Heads ask a sum for its parts, so that the first part is called, and not the sum.
+        # Heads call the parts of a sum and not the sum.
         return {
             next(part for part in losses_of(loss) if not isinstance(part, SumLoss)): partial(_probable, loss, threshold)
             for loss in outermost
@@ -240,35 +253,8 @@ def find_corrections(model: nn.Module, threshold: float | None = None) -> dict[M
     return corrections
 
 
-def describe_recovery(recovery: LabelRecovery, num_losses: int = 1) -> str:
-    """What was recovered, in one sentence; of several losses on average."""
-    shares = ', '.join(f'{name} {value:.2f}' for name, value in _percentages(recovery).items())
-    hidden, corrected, recovered, rejected, unknown = (
-        f'{getattr(recovery, name) / num_losses:,.0f}' for name in (*COUNTS, 'num_unknown')
-    )
-    return (
-        (f'on average of {num_losses} losses ' if num_losses > 1 else '')
-        + f'{recovered} of {hidden} hidden positives are among the {corrected} corrected labels'
-        + (f', {rejected} labels are left open' if recovery.num_rejected else '')
-        + (f', {unknown} labels have no known truth' if recovery.num_unknown else '')
-        + (f' ({shares})' if shares else '')
-    )
-
-
-def scalars_of(recovery: LabelRecovery, num_losses: int = 1) -> dict[str, float]:
-    """What goes to the visualizer, by name; counts of several losses on average."""
-    values = _percentages(recovery)
-    values |= {name: getattr(recovery, name) / num_losses for name in COUNTS}
-    return {f'label_recovery/{name}': value for name, value in values.items()}
-
-
-def _percentages(recovery: LabelRecovery) -> dict[str, float]:
-    shares = dict(precision=recovery.precision, recall=recovery.recall, PPV=recovery.ppv, NPV=recovery.npv)
-    return {name: 100 * value for name, value in shares.items() if not math.isnan(value)}
-
-
 def _with_pseudo_negatives(loss: EMAPLLoss, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-    # Their soft labels are low for their class, and may still be above one half.
+    # Soft labels of pseudo-negatives are low for their class, and may still be above one half.
     return loss.corrected_targets(logits, target, **kwargs).clamp(max=0).where(target == 0, target)
 
 
@@ -278,14 +264,6 @@ def _with_rejected(loss: MultiLabelLoss, logits: Tensor, target: Tensor, **kwarg
 
 def _probable(loss: MultiLabelLoss, threshold: float, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
     return target.masked_fill((target != 1) & (loss.probabilities(logits) > threshold), 1)
-
-
-def _outermost_losses(module: nn.Module) -> Iterator[MultiLabelLoss]:
-    if isinstance(module, MultiLabelLoss):
-        yield module
-    else:
-        for child in module.children():
-            yield from _outermost_losses(child)
 
 
 def _label_wrappers(dataset: BaseDataset) -> list[LabelWrapper]:
