@@ -1,4 +1,4 @@
-"""Safe loading of the checkpoints that MMEngine writes."""
+"""Load the checkpoints that MMEngine writes safely."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ ANNEALING_FUNCTIONS = ('_annealing_cos', '_annealing_linear')
 def allow_mmengine_checkpoints() -> None:
     """Let torch >= 2.6 read MMEngine's checkpoints without loosening its protection.
 
-    Since 2.6 ``torch.load`` unpickles only what is on a list. MMEngine stores its log as ``HistoryBuffer`` objects full
-    of numpy arrays, and with a one-cycle schedule the function that this anneals by. Exactly those classes go on the
-    list. Three names of the pickle stand for less than they say: ``getattr``, with which a buffer finds its own
-    statistics and a schedule its function, for :func:`_known_method`, because the real one would reach any attribute
-    of any listed class; the class of the schedule for :class:`_OneCycleFunctions`; and ``numpy.dtype`` for
-    :func:`_plain_dtype`.
+    Since 2.6 ``torch.load`` unpickles only classes on a list. MMEngine stores its log as ``HistoryBuffer`` objects with
+    numpy arrays, and the annealing function of a one-cycle schedule. Only those classes are added to the list. Three
+    names in the pickle are replaced by something narrower:
+
+    - ``getattr``, which finds statistics of a buffer and the function of a schedule, by :func:`_known_method`: the
+      real one would reach any attribute of any listed class.
+    - The class of the schedule by :class:`_OneCycleFunctions`.
+    - ``numpy.dtype`` by :func:`_plain_dtype`.
     """
     if not torch_protects():
         return
@@ -48,15 +50,15 @@ def allow_mmengine_checkpoints() -> None:
 
 
 def torch_protects() -> bool:
-    """Whether ``torch.load`` refuses foreign classes by default, and takes names for what it allows."""
+    """Check whether ``torch.load`` rejects foreign classes by default, and takes names for those it allows."""
     return digit_version(torch.__version__) >= digit_version('2.6.0')
 
 
 def _plain_dtype(code: str, align: bool = False, copy: bool = False) -> np.dtype:
-    """A numeric dtype as numpy's own singleton, which ignores the state that a pickle would set.
+    """Return a numeric dtype as numpy's own singleton, which ignores the state that a pickle would set.
 
-    The real ``numpy.dtype`` would make a copy, and a state of the right shape turns the copy into a dtype of objects:
-    arrays of it would take bytes of the file for addresses.
+    The real ``numpy.dtype`` would make a copy, and a pickled state could turn the copy into a dtype of objects. Its
+    arrays would use bytes of the file as addresses.
     """
     if code not in PLAIN_DTYPES:
         raise pickle.UnpicklingError(f'a checkpoint may not hold numpy data of type {code!r}')
@@ -74,10 +76,10 @@ class _LazyFunctions(type):
 
 
 class _OneCycleFunctions(metaclass=_LazyFunctions):
-    """Stands for MMEngine's one-cycle schedule in a checkpoint: only the ways in which it anneals can be reached.
+    """Replacement of MMEngine's one-cycle schedule in a checkpoint, with its annealing functions alone.
 
-    They are attributes, because onedl-mmengine lists the real ``getattr`` while it loads, and then it is chance which
-    of the two torch takes.
+    They are attributes because onedl-mmengine lists the real ``getattr`` while it loads, and then torch may take
+    either ``getattr``.
     """
 
 
@@ -94,18 +96,18 @@ class CheckpointError(Exception):
 
 
 def check_checkpoint(path: str | Path, *, resume: bool = False) -> dict:
-    """Refuse a checkpoint that holds anything but weights and MMEngine's own log.
+    """Reject a checkpoint with anything but weights and MMEngine's own log.
 
-    For the tools: MMEngine's loader takes the protection of the installed version, and some fall back to unpickling
-    everything. A local file that passes here is harmless to all of them.
+    The protection of MMEngine's loader depends on the installed versions, and some fall back to unpickling everything.
+    A local file that passes this check is harmless to all of them.
 
     Args:
         path: A local file.
-        resume: Whether a training goes on from it. MMEngine then runs the text of ``meta['config']`` as Python; its own
-            checkpoints keep their config under another name, which is not run.
+        resume: Whether a training is resumed from it. MMEngine then runs the text of ``meta['config']`` as Python. Its
+            own checkpoints keep their config under another name, which is not run.
 
     Returns:
-        The content, as far as it is known to be harmless.
+        The content; empty if torch is too old to check it.
     """
     path = Path(path)
     if not path.is_file():
@@ -113,7 +115,7 @@ def check_checkpoint(path: str | Path, *, resume: bool = False) -> dict:
     if not torch_protects():
         warnings.warn(f'torch {torch.__version__} runs any code in {path}: open only files you trust', stacklevel=2)
         return {}
-    # Again: onedl-mmengine takes what it has allowed for one load off the list afterwards, ours included.
+    # Again, because onedl-mmengine clears the list after each load.
     allow_mmengine_checkpoints()
     try:
         checkpoint = torch.load(path, map_location='cpu', weights_only=True)

@@ -14,7 +14,7 @@ LOSS_PATHS = (('head', 'loss'), ('bbox_head', 'loss_cls'), ('roi_head', 'bbox_he
 
 
 def type_name(settings: dict) -> str:
-    """The type that a config asks for, with the names of its modules where the config has the class itself."""
+    """Return the type that a config names, with the names of its modules if the config has the class itself."""
     kind = settings.get('type')
     return f'{kind.__module__}.{kind.__qualname__}' if isinstance(kind, type) else str(kind)
 
@@ -26,8 +26,8 @@ def find_loss(model: object) -> tuple[tuple[str, ...], list[dict]]:
         model: The config.
 
     Returns:
-        The names that lead from the model to the loss, the loss's own last, and the dicts that hold it under that name:
-        one, or one for each stage of a cascade. Both are empty if the model has no such head.
+        The keys that lead from the model to the loss, and the dicts that hold the loss under the last key: one, or one
+        for each stage of a cascade. Both are empty if the model has no such head.
     """
     for path in (*LOSS_PATHS, *(('module', *path) for path in LOSS_PATHS)):
         holders: list = [model]
@@ -54,12 +54,12 @@ def is_detector(cfg: Config) -> bool:
 
 
 def warn_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
-    """Warn when a checkpoint was trained with another loss than the config has.
+    """Warn if a checkpoint was trained with another loss than that of the config.
 
-    Nothing else would notice: the weights fit, and the probabilities would be those of another link.
+    The weights fit all the same, but the probabilities would be those of another link.
 
     Args:
-        checkpoint: Content of a checkpoint of MMEngine, whose ``meta['cfg']`` is the text of the training's config.
+        checkpoint: Content of a checkpoint of MMEngine. Its ``meta['cfg']`` is the text of the training's config.
         cfg: The config in use.
     """
     trained = loss_in_text(checkpoint.get('meta', {}).get('cfg'))

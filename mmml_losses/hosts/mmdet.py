@@ -1,6 +1,6 @@
-"""MMDetection: how to install it, and a table of its classes by name.
+"""List the classes of MMDetection that need care, by name, and say how to install MMDetection.
 
-The check of detectors reads the table, and a test holds it against every head of the installed MMDetection.
+The check of detectors reads the lists, and a test compares them with every head of the installed MMDetection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DETECTION_HEADS = (
 # of SCORING_METHODS from one of these; a head with its own takes the sigmoid.
 SCORING_BASES = ('BaseDenseHead', 'BBoxHead')
 SCORING_METHODS = ('predict_by_feat', '_predict_by_feat_single')
-# Heads that take the sigmoid elsewhere: one in the RoI head around it, the other in its CARL loss.
+# Heads with a sigmoid elsewhere: in the RoI head around it, and in the CARL loss.
 SIGMOID_ELSEWHERE = ('DIIHead', 'PISARetinaHead')
 # Heads whose classification loss is not one of logits and labels, and the reason.
 _QUALITY = 'it trains on labels together with the quality of their boxes'
@@ -52,7 +52,7 @@ UNSUITED_HEADS = {
 }
 # Heads that choose anchors by the loss of each label.
 CHOOSING_HEADS = ('FSAFHead', 'PAAHead', 'PISARetinaHead')
-# Samplers that choose proposals by a loss of each proposal, which a loss of this package has for each label only.
+# Samplers that choose proposals by a loss of each proposal. Losses of this package have values of each label only.
 CHOOSING_SAMPLERS = ('OHEMSampler', 'ScoreHLRSampler')
 
 

@@ -1,9 +1,8 @@
-"""All patches of MMPretrain, in one table, and how they are applied. Nothing here imports MMPretrain.
+"""Patch MMPretrain by one table, without importing it.
 
-MMPretrain 1.0 to 1.3 silently goes wrong with losses whose link is not the sigmoid, with unknown labels (-1), and with
-several views of an image. Importing ``mmml_losses`` patches each class of the table as soon as MMPretrain has defined
-it: at once if it was imported before, and right after its import otherwise. A patched method does what it always did
-where nothing of this package is involved.
+MMPretrain 1.0 to 1.3 is silently wrong for losses whose link is not the sigmoid, for unknown labels (-1), and for
+several views of an image. Importing ``mmml_losses`` patches the classes of the table at once if MMPretrain is imported,
+and right after its import otherwise. Without parts of this package, a patched method does the same as before.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from torch import Tensor
 
 
 class Patch(NamedTuple):
-    """A method of MMPretrain to wrap.
+    """A method of MMPretrain to replace.
 
     Args:
         module: Module whose import defines the class.
@@ -36,12 +35,12 @@ class Patch(NamedTuple):
 
 
 def is_ours(loss: object) -> bool:
-    """Return whether a loss has a link, as all losses of this package have and no loss of another project has."""
+    """Check whether a loss has a link, as all losses of this package have and no loss of another project has."""
     return hasattr(loss, 'logit_probabilities')
 
 
 def reject_unknown_labels(loss: object, targets: Iterable[Tensor]) -> None:
-    """Raise a ValueError if targets have unknown labels (-1) and the loss is none of this package."""
+    """Raise a ValueError if targets have unknown labels (-1) and the loss is not one of this package."""
     if not is_ours(loss) and any((target < 0).any() for target in targets):
         raise ValueError(
             f'{type(loss).__name__} does not know unknown labels (-1): use a loss of mmml_losses, or a dataset without '
@@ -53,7 +52,7 @@ def _predict_through_link(get_predictions: Callable) -> Callable:
     @wraps(get_predictions)
     def predict(self, cls_score, data_samples):
         if is_ours(self.loss_module):
-            # The head goes on to take the sigmoid, which turns log-odds into the probabilities of the link.
+            # The head then takes the sigmoid, which turns log-odds into the probabilities of the link.
             cls_score = self.loss_module.logit_probabilities(cls_score)
         return get_predictions(self, cls_score, data_samples)
 
@@ -74,8 +73,13 @@ def _check_batch(forward: Callable) -> Callable:
     def check(self, data: dict, training: bool = False) -> dict:
         samples = data.get('data_samples')
         if samples is not None and len(samples) and not getattr(self, 'takes_views', False):
-            problem = _find_problem(samples)
-            if problem:
+            problem = None
+            if 'num_views' in samples[0]:
+                problem = 'several views of an image'
+            # It checks the first sample alone, and then expects scores in all, or overwrites the scores of the others.
+            elif len({'gt_score' in sample for sample in samples}) > 1:
+                problem = 'batches in which only some samples have gt_score'
+            if problem is not None:
                 raise ValueError(
                     f"data_preprocessor must be of type 'mmml_losses.MultiLabelPreprocessor' for {problem}, got "
                     f'{type(self).__name__}'
@@ -83,15 +87,6 @@ def _check_batch(forward: Callable) -> Callable:
         return forward(self, data, training)
 
     return check
-
-
-def _find_problem(samples: Sequence) -> str:
-    if 'num_views' in samples[0]:
-        return 'several views of an image'
-    # It looks at the first sample alone, and then expects scores in all, or overwrites the scores of the others.
-    if len({'gt_score' in sample for sample in samples}) > 1:
-        return 'batches in which only some samples have gt_score'
-    return ''
 
 
 def _check_blending(call: Callable) -> Callable:
@@ -109,19 +104,19 @@ def _check_blending(call: Callable) -> Callable:
 
 
 PATCHES = (
-    # The multi-label heads take the sigmoid of the logits, which is silently wrong for every other link.
+    # The multi-label heads take the sigmoid of the logits, which is wrong for every other link.
     Patch('mmpretrain.models.heads', 'MultiLabelClsHead', '_get_predictions', _predict_through_link),
-    # MMPretrain's own losses take -1 for a number like any other, and fall without bound.
+    # MMPretrain's own losses compute with -1 as a target, and fall without bound.
     Patch('mmpretrain.models.heads', 'MultiLabelClsHead', '_get_loss', _check_labels),
-    # The preprocessor takes views for images: it leaves their colours as they are, or mistakes colours for samples.
+    # The preprocessor treats views as images: it does not normalise their colours, or mistakes colours for samples.
     Patch('mmpretrain.models.utils.data_preprocessor', 'ClsDataPreprocessor', 'forward', _check_batch),
-    # Mixup, CutMix and ResizeMix take means of labels. The mean of 1 and -1, such as 0.4 or 0, looks like a label.
+    # Mixup, CutMix and ResizeMix average labels. A weighted mean of 1 and -1, such as 0.4 or 0, looks like a label.
     Patch('mmpretrain.models.utils.batch_augments', 'RandomBatchAugment', '__call__', _check_blending),
 )
 
 
 def apply() -> None:
-    """Patch what MMPretrain has defined by now, and the rest after its import. Calling it again changes nothing."""
+    """Patch the imported modules of MMPretrain, and the others after their import. Calling it again changes nothing."""
     if not any(isinstance(finder, _PatchingFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _PatchingFinder())
     for name in {patch.module for patch in PATCHES} & set(sys.modules):
@@ -140,7 +135,7 @@ def _patch(module: ModuleType) -> None:
 
 
 class _PatchingFinder(MetaPathFinder):
-    """Finds the modules of the table as Python does, and has each patched at the end of its import."""
+    """Find the modules of the table as Python does, and patch each at the end of its import."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

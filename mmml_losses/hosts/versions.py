@@ -1,7 +1,4 @@
-"""Everything that exists only because of the versions of other packages, each with its reason.
-
-Nothing here acts where nothing is broken: each repair first looks whether its cause is installed.
-"""
+"""Repair what certain versions of other packages break. Each repair first checks that its cause is installed."""
 
 from __future__ import annotations
 
@@ -18,17 +15,17 @@ _kept_alive: list[object] = []  # an operator schema lives as long as the librar
 
 
 def apply() -> None:
-    """Repair what is broken in the installed stack. Calling it again changes nothing."""
+    """Repair the installed packages. Calling it again changes nothing."""
     define_torchvision_schemas()
     warn_of_two_mmcvs()
 
 
 def define_torchvision_schemas() -> None:
-    """Let a CUDA build of torchvision import beside a CPU build of torch (seen with torch 2.13.0, torchvision 0.28.0).
+    """Let a CUDA build of torchvision import with a CPU build of torch (seen with torch 2.13.0, torchvision 0.28.0).
 
-    The binary half of such a torchvision cannot load, which it tolerates, but its Python half then describes the
-    operators ``nms`` and ``qnms`` that nobody declared, and the import fails. Declaring the two is enough: nothing in
-    OpenMMLab calls them, and calling them still fails with torch's own message.
+    The binary part of such a torchvision cannot load, and the import fails because the operators ``nms`` and ``qnms``
+    are not declared. Declaring them is enough: nothing in OpenMMLab calls them, and a call still fails with torch's
+    own message.
     """
     if torch.version.cuda is not None or hasattr(torch.ops.torchvision, 'nms') or not _torchvision_wants_cuda():
         return
@@ -39,7 +36,7 @@ def define_torchvision_schemas() -> None:
 
 
 def _torchvision_wants_cuda() -> bool:
-    """Read it from the text of torchvision's version file: importing torchvision is what must not happen yet."""
+    """Read from the text of its version file whether torchvision is built for CUDA, since it cannot be imported yet."""
     spec = find_spec('torchvision')
     version_file = Path(spec.origin).with_name('version.py') if spec and spec.origin else None
     if version_file is None or not version_file.is_file():
@@ -48,17 +45,17 @@ def _torchvision_wants_cuda() -> bool:
 
 
 def compile_settings() -> dict[str, bool]:
-    """How a loss asks :func:`torch.compile` for code of its own.
+    """Return the arguments with which :func:`torch.compile` compiles each loss by itself.
 
-    All losses share one method, and torch keeps the compiled versions of a method in one list, which is full after
-    eight. Newer versions (seen in 2.13) keep a list for each module when asked to.
+    All losses share one method, of which torch keeps at most eight compiled versions. Newer versions of torch (seen in
+    2.13) have an option to keep as many for each module.
     """
     setting = 'isolate_recompiles'
     return {setting: True} if setting in inspect.signature(torch.compile).parameters else {}
 
 
 def warn_of_two_mmcvs() -> None:
-    """mmcv and mmcv-lite install the same import package, and the later one overwrites half of the earlier."""
+    """Warn if mmcv and mmcv-lite are both installed: the later one overwrites half of the files of the earlier."""
     installed = {name for name in ('mmcv', 'mmcv-lite') if is_installed(name)}
     if len(installed) == 2:
         warnings.warn(
