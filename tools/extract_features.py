@@ -7,23 +7,24 @@ reads the file, and configs/bce_features.py trains on it. The same command goes 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import nn
 
 from mmml_losses.cli import launch
 from mmml_losses.evaluation.functional.predictions import checked_npz_path
 from mmml_losses.procedures.extract_features import (
     FeatureParts,
-    describe_making,
     extract_split,
     prepare_split,
     settings_of,
 )
-from mmml_losses.procedures.feature_model import build_feature_model, default_device
+from mmml_losses.procedures.feature_model import build_feature_model
 from mmml_losses.utils.errors import UsageError
 
 
@@ -47,7 +48,11 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--dtype', choices=['float16', 'float32'], default='float16', help='type of the features (default: float16)'
     )
-    parser.add_argument('--device', default=default_device(), help='where to run (default: a GPU if there is one)')
+    parser.add_argument(
+        '--device',
+        default='cuda' if torch.cuda.is_available() else 'cpu',
+        help='where to run (default: a GPU if there is one)',
+    )
     launch.add_cfg_options(parser, 'test_dataloader.batch_size=64')
     return parser.parse_args()
 
@@ -87,13 +92,15 @@ def main() -> None:
     if len({split.classes for split in splits}) > 1:
         raise UsageError('the datasets have different classes: write a file for each, with --dataloader and --out')
     parts = FeatureParts(out, settings_of(cfg, args.checkpoint, splits), args.dtype)
+    # Without folders, which differ between machines.
+    made_by = dict(tool='extract_features.py', config=Path(args.config).name, checkpoint=Path(args.checkpoint).name)
     try:
         for split in splits:
             extract_split(model, split, parts)
         parts.join(
             {split.name: split.arrays for split in splits},
             classes=np.array(splits[0].classes, dtype=str),
-            made_by=describe_making(args.config, args.checkpoint),
+            made_by=np.array(json.dumps(made_by)),
         )
     except KeyboardInterrupt:
         print(f'\nstopped: the same command goes on with what is in {parts.folder}', file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Fitting the link of a trained classifier to labelled data: the work of ``tools/calibrate.py``."""
+"""Fit the link of a trained classifier to labelled data, as ``tools/calibrate.py`` does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..utils.files import replacing
 
 
 class Figures(NamedTuple):
-    """How good probabilities are: mean negative log-likelihood, and calibration errors in percent."""
+    """Measures of probabilities: mean negative log-likelihood, and calibration errors in percent."""
 
     nll: float
     ace: float
@@ -35,7 +35,7 @@ class Figures(NamedTuple):
 
     @classmethod
     def of(cls, log_odds: Tensor, targets: Tensor) -> Figures:
-        """The figures of (N, C) log-odds, with -1 for unknown among the targets."""
+        """Return the figures of (N, C) log-odds and targets, which have -1 for unknown."""
         errors = calibration_errors(reliability_bins(sigmoid_link(log_odds), targets))
         nll = negative_log_likelihood(log_odds, targets)
         return cls(nll, 100 * errors.ace, 100 * errors.ece, 100 * errors.mce)
@@ -62,8 +62,8 @@ def collect_logits(model: nn.Module, dataloader: DataLoader, amp: bool = False) 
     """Run a classifier over labelled data.
 
     Args:
-        model: A classifier of MMPretrain's kind, whose ``mode='tensor'`` gives (N, C) logits.
-        dataloader: Its data, dealt to the processes in turn when there are several.
+        model: A classifier of MMPretrain's kind, whose ``mode='tensor'`` returns (N, C) logits.
+        dataloader: Its data, dealt to the processes in turn.
         amp: Automatic mixed precision.
 
     Returns:
@@ -92,16 +92,16 @@ def collect_logits(model: nn.Module, dataloader: DataLoader, amp: bool = False) 
 
 
 def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> Calibration:
-    """Put a link on top of the loss's own and fit it; one that an earlier call has put there is replaced.
+    """Put a link on top of the loss's own and fit it. The link of an earlier call is replaced.
 
     Args:
-        place: The loss, whose link changes. It is moved to the CPU.
+        place: The loss. It gets the new link and is moved to the CPU.
         method: One of ``METHODS``.
         logits: (N, C).
         targets: (N, C) with 1 positive, 0 negative and -1 unknown.
     """
-    loss, told = place.module.cpu(), place.config.get('link')
-    base, base_config = _what_to_scale(loss, told)
+    loss = place.module.cpu()
+    base, base_config = _base_of_new_link(loss, place.config.get('link'))
     link = new_link(method, logits.size(1), base)
     try:
         before = Figures.of(loss.logit_probabilities(logits), targets)
@@ -109,7 +109,7 @@ def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> 
     except ValueError as error:
         raise UsageError(f'the labels of the data cannot be fitted: {error}') from None
     loss.link = link
-    loss.adopt_link(link)  # the parts of a sum read through the link of the sum
+    loss.adopt_link(link)  # the parts of a sum use the link of the sum
     after = Figures.of(loss.logit_probabilities(logits), targets)
     link_config = config_of(link)
     link_config.pop('base', None)
@@ -118,26 +118,25 @@ def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> 
     return Calibration({**place.config, 'link': link_config}, before, after, describe_link(link, targets))
 
 
-def _what_to_scale(loss: MultiLabelLoss, told: dict | str | Link | None) -> tuple[Link, dict | None]:
-    """The link below a new fitted one, and its config, or None where the loss itself will provide it.
+def _base_of_new_link(loss: MultiLabelLoss, config: dict | str | Link | None) -> tuple[Link, dict | None]:
+    """Return the link below a new fitted one, and its config, or None if the loss itself will provide it.
 
     Args:
-        loss: A loss with the link that it reads through now.
-        told: What its config says about that link.
+        loss: A loss with its present link.
+        config: The config of that link.
     """
     link = loss.link
-    if told is None:
+    if config is None:
         # A sum provides the link of its first part, and MMEngine writes the keys of a config in alphabetical order.
         return link, config_of(link) if isinstance(loss, SumLoss) else None
     if isinstance(link, ScaledLink):
-        link, told = link.base, told.get('base')
-    if told is None or isinstance(told, dict):
-        return link, told
-    return link, config_of(link)  # a name that only the loss knows, such as 'phi'
+        link, config = link.base, config.get('base')
+    # Only the loss knows a name such as 'phi'.
+    return link, config if config is None or isinstance(config, dict) else config_of(link)
 
 
 def config_of(link: Link) -> dict | None:
-    """The config of a link of this package; None for another."""
+    """Return the config of a link of this package; None for another."""
     kind = type(link)
     if kind not in (SigmoidLink, SPALink, PhiLink, *METHODS.values()):
         return None
@@ -152,13 +151,14 @@ def config_of(link: Link) -> dict | None:
 def write_calibrated(
     file: Path, comment: str, cfg: Config, checkpoint: Mapping, place: LossPlace, loss_config: dict
 ) -> None:
-    """Write a checkpoint with the fitted link, and beside it the config to use it with; both whole or not at all.
+    """Write a checkpoint with the fitted link and its config, both whole or not at all.
 
     Args:
         file: The checkpoint to write. The config has the same name with ``.py``.
         comment: First line of the config.
         cfg: The config of the model; its loss changes.
-        checkpoint: What was read. Only weights and ``meta`` are written: no training goes on from them.
+        checkpoint: Content of the trained checkpoint. Only weights and ``meta`` are written, with which no training
+            can be resumed.
         place: The loss with the fitted link.
         loss_config: The config of that loss.
     """

@@ -1,11 +1,10 @@
-"""Label files: where they go, what went into them, and how to use them."""
+"""Check where a label file goes, and describe what went into it and how to use it."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-import numpy as np
 from mmengine.dataset import BaseDataset, ConcatDataset
 
 from ..datasets.labels.label_file import checked_json_path
@@ -16,10 +15,10 @@ from ..utils.errors import UsageError
 
 
 def check_output(out: str, overwrite: bool) -> Path:
-    """Refuse an ``--out`` that must not be written, before any work is done.
+    """Reject an ``--out`` that cannot be a label file or must not be replaced, before any work is done.
 
     Args:
-        out: What the user gave.
+        out: The value of ``--out``.
         overwrite: Whether a file of that name may be replaced.
     """
     try:
@@ -34,7 +33,7 @@ def check_output(out: str, overwrite: bool) -> Path:
 
 
 def make_folder(out: Path) -> None:
-    """Make the folder of ``--out``, and refuse one that cannot be written to."""
+    """Make the folder of ``--out``, and reject one that cannot be written to."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -44,13 +43,14 @@ def make_folder(out: Path) -> None:
 
 
 def describe_drawing(drawn: DrawnLabels) -> str:
-    """How many images and labels there were, and how many there are, in a few lines for a terminal."""
+    """Describe in a few lines how many images and labels there were before and after."""
     old, new = drawn.source.labels, drawn.labels
+    positives = [int((labels == POSITIVE).sum()) for labels in (old, new)]
     lines = [
         f'images before   {len(old):,}',
         f'images after    {len(new):,}',
-        f'labels before   {_count(old)}',
-        f'labels after    {_count(new)}',
+        f'labels before   {positives[0]:,} ({positives[0] / max(1, len(old)):.2f} per image)',
+        f'labels after    {positives[1]:,} ({positives[1] / max(1, len(new)):.2f} per image)',
     ]
     if (new == UNKNOWN).any():
         lines.append(f'labels unknown  {int((new == UNKNOWN).sum()):,} of {new.size:,}')
@@ -58,11 +58,11 @@ def describe_drawing(drawn: DrawnLabels) -> str:
 
 
 def describe_use(dataset: BaseDataset, config_file: str, dataloader: str, out: str) -> str:
-    """A config that serves the labels of the file instead of drawing them.
+    """Return the text of a config that reads the labels of the file instead of drawing them.
 
     Args:
         dataset: The dataset that drew them, built from the config.
-        config_file: The config.
+        config_file: The file of the config.
         dataloader: Whose dataset it is, such as ``'train'``.
         out: The label file.
     """
@@ -83,15 +83,10 @@ def describe_use(dataset: BaseDataset, config_file: str, dataloader: str, out: s
 
 
 def _source_expression(dataset: BaseDataset, place: str) -> str:
-    """The config of what lies inside all label wrappers, in terms of the config that has them."""
+    """Return an expression for the dataset inside all label wrappers, in terms of the config that has them."""
     if not count_views(dataset):
         return place
     if isinstance(dataset, ConcatDataset):
         parts = [_source_expression(part, f'{place}.datasets[{index}]') for index, part in enumerate(dataset.datasets)]
         return f'dict({place}, datasets=[\n        ' + ',\n        '.join(parts) + ',\n    ])'
     return _source_expression(dataset.dataset, f'{place}.dataset')
-
-
-def _count(labels: np.ndarray) -> str:
-    count = int((labels == POSITIVE).sum())
-    return f'{count:,} ({count / max(1, len(labels)):.2f} per image)'

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import cv2
 import numpy as np
@@ -27,6 +25,7 @@ from ..datasets.labels.data_infos import numbered
 from ..engine.config_data import forbid_replacements, label_with_the_test_run, require_data
 from ..engine.resuming import Plain, WorkRecord, flat_settings
 from ..engine.running import dataloader_with_defaults
+from ..hosts.loss_places import type_name
 from ..utils.errors import UsageError
 from ..utils.files import replacing
 from .feature_model import pooled_features
@@ -61,53 +60,39 @@ class Split:
 
 
 class FeatureParts:
-    """The features so far, in a folder next to the file to write; an interrupted extraction goes on from them.
+    """The features so far, in a folder next to the file to write. An interrupted extraction goes on from them.
 
-    Each split has a ``.npy`` file whose header gives the final shape, and to which batches are appended. Another model,
-    checkpoint, type or dataset than the extraction was begun with is rejected.
+    Each split has a file of raw numbers to which batches are appended. The folder is rejected if the extraction was
+    begun with another model, checkpoint, type or dataset.
 
     Args:
         out: The ``.npz`` file to write in the end.
-        settings: What the features depend on, see :func:`settings_of`.
+        settings: Everything that the features depend on, see :func:`settings_of`.
         dtype: ``'float16'`` or ``'float32'``.
     """
 
     def __init__(self, out: Path, settings: Mapping[str, Plain], dtype: str):
         self.out, self.dtype = out, np.dtype(dtype)
         self.folder = out.with_name(f'{out.name}.parts')
-        WorkRecord(self.folder / RECORD_FILE, {**settings, 'dtype': dtype}, option='--out')
+        self._record = WorkRecord(self.folder / RECORD_FILE, {**settings, 'dtype': dtype}, option='--out')
 
     def count(self, split: str) -> int:
         """Return the number of images of a split that have features here."""
         file = self._file(split)
-        if not file.is_file():
-            return 0
-        with open(file, 'rb') as opened:
-            (_, width), start = self._shape_and_start(opened)
-        return (file.stat().st_size - start) // (width * self.dtype.itemsize)
+        return file.stat().st_size // (self._width(split) * self.dtype.itemsize) if file.is_file() else 0
 
-    def add(self, split: str, features: np.ndarray, total: int) -> None:
-        """Append the features of the next images.
-
-        Args:
-            split: Which images.
-            features: (n, D).
-            total: Number of all images of the split.
-        """
+    def add(self, split: str, features: np.ndarray) -> None:
+        """Append the features (n, D) of the next images of a split."""
         with np.errstate(over='ignore'):  # the error below is clearer
             features = features.astype(self.dtype)
         if not np.isfinite(features).all():
             hint = ': they may be too large for float16, try --dtype float32' if self.dtype == np.float16 else ''
             raise UsageError(f'the model gives features that are not finite{hint}')
         done = self.count(split)
-        with open(self._file(split), 'r+b' if done else 'wb') as file:
-            if done:
-                _, start = self._shape_and_start(file)
-                file.seek(start + done * features[0].nbytes)  # over the beginning of a row that was cut off
-            else:
-                shape = (total, features.shape[1])
-                header = dict(descr=np.lib.format.dtype_to_descr(self.dtype), fortran_order=False, shape=shape)
-                np.lib.format.write_array_header_1_0(file, header)
+        if not done:
+            self._record.finish(f'{split}_width', width=features.shape[1])
+        with self._file(split).open('r+b' if done else 'wb') as file:
+            file.seek(done * features[0].nbytes)  # over the beginning of a row that was cut off
             file.write(features.tobytes())
 
     def join(self, splits: Mapping[str, Mapping[str, np.ndarray]], **others: np.ndarray) -> None:
@@ -119,29 +104,22 @@ class FeatureParts:
         """
         arrays: dict[str, np.ndarray] = {}
         for split, of_split in splits.items():
-            arrays[f'{split}_features'] = np.load(self._file(split), mmap_mode='r', allow_pickle=False)
+            shape = (self.count(split), self._width(split))
+            arrays[f'{split}_features'] = np.memmap(self._file(split), self.dtype, mode='r', shape=shape)
             arrays |= {f'{split}_{name}': array for name, array in of_split.items()}
-        with replacing(self.out) as temporary, open(temporary, 'wb') as file:
+        with replacing(self.out) as temporary, temporary.open('wb') as file:
             np.savez(file, **arrays, **others)  # type: ignore[arg-type]  # mypy takes them for allow_pickle, too
         shutil.rmtree(self.folder)
 
     def _file(self, split: str) -> Path:
-        return self.folder / f'{split}_features.npy'
+        return self.folder / f'{split}_features.raw'
 
-    def _shape_and_start(self, file: BinaryIO) -> tuple[tuple[int, int], int]:
-        """Return the final shape of a file of features, and the position of its first number."""
-        try:
-            np.lib.format.read_magic(file)
-            (rows, width), *_ = np.lib.format.read_array_header_1_0(file)
-        except ValueError as error:
-            raise UsageError(
-                f'{file.name} is damaged: {error}. Delete it, and the same command makes its features again'
-            ) from None
-        return (rows, width), file.tell()
+    def _width(self, split: str) -> int:
+        return self._record.finished[f'{split}_width']['width']
 
 
 def prepare_split(cfg: Config, name: str, config_file: str) -> Split:
-    """Build the dataset of a dataloader for one pass: unaugmented, in order, each image once.
+    """Build the dataset of a dataloader to read it once: unaugmented, in order, each image once.
 
     Args:
         cfg: The config, which is not changed.
@@ -150,7 +128,7 @@ def prepare_split(cfg: Config, name: str, config_file: str) -> Split:
     """
     cfg = deepcopy(cfg)
     loader = cfg.get(f'{name}_dataloader')
-    while loader is not None and _name_of(loader.dataset.get('type')) in REPEATING:
+    while loader is not None and type_name(loader.dataset).rpartition('.')[2] in REPEATING:
         loader.dataset = loader.dataset.dataset
     label_with_the_test_run(cfg, name)
     require_data(cfg, config_file)
@@ -165,20 +143,20 @@ def prepare_split(cfg: Config, name: str, config_file: str) -> Split:
 
 
 def extract_split(model: nn.Module, split: Split, parts: FeatureParts, log: Callable[[str], None] = print) -> None:
-    """Make the features of the images of a split that have none yet.
+    """Compute the features of the images of a split that have none yet.
 
     Args:
         model: See :func:`mmml_losses.procedures.feature_model.build_feature_model`.
         split: The images.
-        parts: Where the features go.
-        log: Called with the progress, where no progress bar shows it.
+        parts: Receives the features.
+        log: Called with lines about the progress if there is no progress bar.
     """
     done, total = parts.count(split.name), len(split.dataset)
     if done:
         log(f'{split.name}: goes on after {done:,} of {total:,} images')
     bar = ProgressBar(total - done, file=sys.stderr) if shows_progress_bar() and done < total else None
     for features in _feature_batches(model, split, start=done):
-        parts.add(split.name, features, total)
+        parts.add(split.name, features)
         lines_before, done = done // IMAGES_PER_LINE, done + len(features)
         if bar is not None:
             bar.update(len(features))
@@ -189,7 +167,7 @@ def extract_split(model: nn.Module, split: Split, parts: FeatureParts, log: Call
 
 
 class _NamedFailures(torch.utils.data.Dataset):
-    """A dataset whose errors name the image that cannot be loaded, which MMCV and OpenCV do not always do."""
+    """A dataset whose errors name the image that cannot be loaded. Those of MMCV and OpenCV do not always."""
 
     def __init__(self, dataset: BaseDataset):
         self.dataset = dataset
@@ -221,11 +199,11 @@ def _feature_batches(model: nn.Module, split: Split, start: int) -> Iterator[np.
 
 
 def settings_of(cfg: Config, checkpoint: str, splits: Sequence[Split]) -> dict[str, Plain]:
-    """Return everything that the features depend on, by its name: settings, and checksums of weights and labels.
+    """Return everything that the features depend on: settings, and checksums of weights and labels.
 
     Args:
         cfg: The config of the model.
-        checkpoint: File of its weights. An address counts as it is written.
+        checkpoint: File of its weights. Of an address, the text counts.
         splits: The images.
     """
     parts = dict(
@@ -259,22 +237,11 @@ def _sample_names(dataset: BaseDataset, labels: np.ndarray) -> list[str]:
     """
     if labels.dtype == np.int8:
         return numbered(list(read_labels(dataset).keys))
-    # No wrapper takes soft labels.
+    # Label wrappers take no soft labels.
     infos = (dataset.get_data_info(position) for position in range(len(dataset)))
     names = (info.get('sample_name') or Path(info.get('img_path', str(at))).name for at, info in enumerate(infos))
     return numbered(list(map(str, names)))
 
 
-def _name_of(kind: str | type) -> str:
-    # New-style configs hold classes in place of names.
-    return kind.__name__ if isinstance(kind, type) else str(kind).rpartition('.')[2]
-
-
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def describe_making(config_file: str, checkpoint: str) -> np.ndarray:
-    """Return json text about the origin of a file, in an array; without folders, which differ between machines."""
-    making = dict(tool='extract_features.py', config=Path(config_file).name, checkpoint=Path(checkpoint).name)
-    return np.array(json.dumps(making))

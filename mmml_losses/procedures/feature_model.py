@@ -1,4 +1,4 @@
-"""The part of a model that makes features of images, with its weights."""
+"""Build the part of a model that computes features of images, and load its weights."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ..engine.resuming import safe_checkpoint
 from ..hosts.checkpoints import CheckpointError
 from ..utils.errors import UsageError
 
-# Where files of other projects keep the weights; MMEngine's have them under the first name.
+# Keys of the weights in files of MMEngine and of other projects.
 WEIGHTS_KEYS = ('state_dict', 'model')
-# What belongs to a model and not to its features.
+# Parts of a model that its features do not depend on.
 UNUSED_PARTS = ('head.', 'data_preprocessor.')
 
 
 def build_feature_model(cfg: Config, checkpoint: str) -> nn.Module:
-    """The model of a config, in test mode and with its weights; nothing else is downloaded or read.
+    """Return the model of a config, in test mode and with the weights of a file. Nothing else is downloaded or read.
 
     Args:
-        cfg: A config with ``model``, a classifier of MMPretrain's kind.
-        checkpoint: A checkpoint of the model, or the weights of its backbone alone (of timm's model in a
-            ``TIMMBackbone``); ``.pth`` without anything but weights, or ``.safetensors``.
+        cfg: A config whose ``model`` is a classifier of MMPretrain's kind.
+        checkpoint: A checkpoint of the model, or the weights of its backbone alone (for a ``TIMMBackbone`` those of
+            timm's model); ``.pth`` without anything but weights, or ``.safetensors``.
     """
     settings = deepcopy(cfg.model)
     settings.setdefault('data_preprocessor', deepcopy(cfg.get('data_preprocessor')))
@@ -48,14 +48,14 @@ def build_feature_model(cfg: Config, checkpoint: str) -> nn.Module:
 
 
 def pooled_features(model: nn.Module, inputs: Tensor) -> Tensor:
-    """Features (N, D) of images: the last output of the neck, or of the backbone where there is none.
+    """Return the features (N, D) of images: the last output of the neck, or of the backbone if there is no neck.
 
-    Maps are averaged over the image. Tokens need a neck, or a backbone that pools them. Backbones with two outputs, as
-    Conformer and distilled DeiT, give both side by side.
+    Maps are averaged over the image. Tokens need a neck, or a backbone that pools them. The two outputs of backbones
+    such as Conformer and distilled DeiT are concatenated.
 
     Args:
         model: See :func:`build_feature_model`.
-        inputs: Images as the model's data preprocessor makes them.
+        inputs: Images as the model's data preprocessor returns them.
     """
     stages = model.backbone(inputs)
     features = _last(stages)
@@ -77,7 +77,7 @@ def pooled_features(model: nn.Module, inputs: Tensor) -> Tensor:
 
 
 def read_weights(path: str, cfg: Config) -> dict[str, Tensor]:
-    """The weights in a file, by name.
+    """Read the weights in a file, by name.
 
     Args:
         path: A file or an http(s) address; see :func:`mmml_losses.engine.resuming.safe_checkpoint`.
@@ -101,15 +101,16 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], path: str) -> 
 
     Args:
         model: A classifier with a backbone.
-        weights: Of the whole classifier, whose backbone's begin with ``backbone.``, or of the backbone alone.
-        path: Where they come from, for error messages.
+        weights: The weights of the whole classifier, with names that begin with ``backbone.``, or of the backbone.
+        path: Their file, for error messages.
     """
     whole = any(name.startswith('backbone.') for name in weights)
     target = model if whole else getattr(model.backbone, 'timm_model', model.backbone)
     try:
         missing, unexpected = target.load_state_dict(dict(weights), strict=False)
-    except RuntimeError as error:  # other shapes
-        raise CheckpointError(f'checkpoint {path} does not fit the model: {_first_problem(error)}') from None
+    except RuntimeError as error:  # other shapes, one a line below a heading
+        reason = str(error).splitlines()[:2][-1].strip()
+        raise CheckpointError(f'checkpoint {path} does not fit the model: {reason}') from None
     if whole:
         missing = [name for name in missing if not name.startswith(UNUSED_PARTS)]
     elif getattr(model, 'neck', None) is not None:
@@ -129,15 +130,17 @@ def _last(stages: object) -> object:
 
 
 def _pools_plainly(model: nn.Module) -> bool:
-    """Whether nothing but an average over rows and columns of the image follows the backbone."""
+    """Check whether nothing but an average over rows and columns of the image follows the backbone."""
     neck = getattr(model, 'neck', None)
     # GlobalAveragePooling(dim=1) is for backbones that give (N, C, positions).
     return neck is None or isinstance(getattr(neck, 'gap', None), nn.AdaptiveAvgPool2d)
 
 
 def _pooling_timm_model(settings: Mapping) -> nn.Module:
-    """timm's model with its own pooling, which ``TIMMBackbone`` takes away and only timm knows: a transformer of timm
-    pools its class token or its patches, and some networks have layers behind the pooling."""
+    """Return timm's model with its own pooling, which ``TIMMBackbone`` removes.
+
+    A transformer of timm pools its class token or its patches, and some networks have layers after the pooling.
+    """
     import timm
 
     arguments = {key: value for key, value in settings.items() if key not in ('type', 'init_cfg', 'features_only')}
@@ -159,13 +162,3 @@ def _read_safetensors(path: str) -> dict[str, Tensor]:
         return load_file(path)
     except SafetensorError as error:
         raise CheckpointError(f'checkpoint {path} cannot be read, it may be cut off: {error}') from error
-
-
-def _first_problem(error: RuntimeError) -> str:
-    lines = str(error).splitlines()
-    return (lines[1] if len(lines) > 1 else lines[0]).strip()
-
-
-def default_device() -> str:
-    """Where to run without being told."""
-    return 'cuda' if torch.cuda.is_available() else 'cpu'

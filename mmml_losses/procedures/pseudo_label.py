@@ -1,8 +1,8 @@
-"""Pseudo labels: the labels of a dataset, corrected by a model that was trained on them.
+"""Make pseudo labels: correct the labels of a dataset by a model that was trained on them.
 
 In "BCE + pseudo label" of the Hill and SPLC paper (Zhang et al., Tables III and VII) a model is trained, unobserved
-labels that it finds probable become positive, and a new model is trained on the corrected labels. The paper prints no
-threshold for these rows; its Figure 7 looks at 0.4 to 0.6.
+labels to which it gives a high probability become positive, and a new model is trained on the corrected labels. The
+paper prints no threshold for these rows; its Figure 7 shows 0.4 to 0.6.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ MOST_CORRECTED = 10
 
 
 def correct_labels(labels: np.ndarray, probabilities: np.ndarray, threshold: float) -> np.ndarray:
-    """Labels with everything probable made positive.
+    """Return the labels with every label positive whose probability is above the threshold.
 
-    Observed positives stay positive, whatever the model thinks of them. A negative or unobserved label becomes
-    positive where its probability is above the threshold, and so does an unknown one, which otherwise stays unknown:
-    the correction only ever adds positives.
+    The correction only adds positives: observed positives stay positive, and the other labels that are not above the
+    threshold stay negative, unobserved or unknown.
 
     Args:
         labels: (N, C) with 1 positive, 0 negative or unobserved, -1 unknown.
@@ -51,7 +50,7 @@ def correct_labels(labels: np.ndarray, probabilities: np.ndarray, threshold: flo
 
 
 def describe_correction(before: np.ndarray, after: np.ndarray, classes: Sequence[str]) -> str:
-    """What a correction changed, in a few lines for a terminal.
+    """Describe in a few lines what a correction changed.
 
     Args:
         before: (N, C) labels, see :func:`correct_labels`.
@@ -85,13 +84,13 @@ def write_pseudo_labels(cfg: Config, out: Path, threshold: float, made_by: Mappi
     """Let a trained model correct the labels of a dataset, and write them as a label file.
 
     Args:
-        cfg: What :func:`label_with_the_test_run` made of a config, with the checkpoint as its ``load_from``.
+        cfg: A config that :func:`label_with_the_test_run` has changed, with the checkpoint as its ``load_from``.
         out: The label file; one of that name is replaced.
         threshold: See :func:`correct_labels`.
         made_by: How the labels were made, in json's types.
 
     Returns:
-        What changed, in a few lines for a terminal; None on other than the main process.
+        A description of what changed on the main process, None on the others.
     """
     try:
         samples, probabilities = predict_labels(running.build_runner(cfg))
@@ -108,10 +107,10 @@ def predict_labels(runner: Runner) -> tuple[SampleLabels, np.ndarray | None]:
     """Run the test that :func:`label_with_the_test_run` prepared.
 
     Args:
-        runner: A Runner with the weights to come from its ``load_from``.
+        runner: A Runner that loads the weights from its ``load_from``.
 
     Returns:
-        The samples with the labels they have, and the probabilities (N, C), on the main process only.
+        The samples with their labels, and the probabilities (N, C) on the main process, None on the others.
     """
     loader = runner.test_loop.dataloader
     try:
@@ -128,15 +127,15 @@ def predict_labels(runner: Runner) -> tuple[SampleLabels, np.ndarray | None]:
 
 
 def shows_progress_bar() -> bool:
-    """Whether someone looks at this process: in a file, the lines of MMEngine's LoggerHook read better."""
+    """Check whether this process writes to a terminal. In a file, the lines of MMEngine's LoggerHook read better."""
     return is_main_process() and sys.stderr.isatty()
 
 
 class PredictionKeeper(PredictionMetric):
-    """Measures nothing, and keeps the probabilities of all samples.
+    """Keep the probabilities of all samples, and measure nothing.
 
     Args:
-        samples: The samples that are expected.
+        samples: The samples of the dataset.
     """
 
     measures_scores = False
@@ -153,7 +152,7 @@ class PredictionKeeper(PredictionMetric):
                 raise UsageError(f'the model scores {width} classes, and the dataset has {num_classes}')
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
-        # The labels went the same way as the scores: if they are the dataset's, each score is where it belongs.
+        # Labels and scores are collected together: if the labels are in the order of the dataset, so are the scores.
         if not np.array_equal(predictions.labels, self.samples.labels):
             raise UsageError(
                 'the labels that came through the test pipeline are not those of the dataset: it must neither change '
@@ -164,7 +163,7 @@ class PredictionKeeper(PredictionMetric):
 
 
 class ProgressBarHook(Hook):
-    """A progress bar of the test on the terminal."""
+    """Show a progress bar of the test on the terminal."""
 
     def before_test_epoch(self, runner: Runner) -> None:
         self.bar = ProgressBar(len(runner.test_dataloader), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Train, correct the labels with the trained model, and train again: the work of ``tools/self_train.py``.
+"""Train, correct the labels with the trained model, and train again, as ``tools/self_train.py`` does.
 
 This is "BCE + pseudo label" of the Hill and SPLC paper (Zhang et al., Tables III and VII) with any loss.
 """
@@ -27,7 +27,7 @@ METRIC_FILE = 'metrics.json'
 
 
 class SelfTraining:
-    """Rounds of training in one folder. Each round but the first trains on the labels that the one before corrected.
+    """Rounds of training in one folder. Each round after the first trains on labels corrected by the one before.
 
     Every stage has a folder: ``round_0_training``, ``round_0_test``, ``round_1_labels``, ``round_1_training``,
     ``round_1_test`` and so on. A finished stage is not repeated. An interrupted training goes on from its last
@@ -86,7 +86,7 @@ class SelfTraining:
                 type=f'{SCOPE}.Relabelled', dataset=cfg.train_dataloader.dataset, labels=str(self.labels_of(earlier))
             )
         cfg.work_dir = str(self.folder / stage)
-        # MMEngine keeps loggers and message hubs by this name: each stage, and each attempt at it, needs its own.
+        # MMEngine keeps loggers and message hubs by this name, so each stage, and each attempt at it, needs its own.
         cfg.experiment_name = f'{stage}_{time.time_ns()}'
         return cfg
 
