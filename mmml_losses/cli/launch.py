@@ -1,4 +1,4 @@
-"""What the command-line tools share: arguments, the config that they make, and errors in one sentence."""
+"""Provide what all tools share: arguments, the config that they make, tables, and errors in one sentence."""
 
 from __future__ import annotations
 
@@ -67,50 +67,33 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_config(file: str, options: Mapping | None = None, loss: str | None = None) -> Config:
-    """Read a config, with the loss of ``--loss`` and the settings of ``--cfg-options``, and change nothing else.
-
-    Args:
-        file: The config file.
-        options: Values of ``--cfg-options``, which may be about the new loss.
-        loss: Value of ``--loss``.
-    """
+    """Read a config, and apply ``--loss`` and then ``--cfg-options``, which may be about the new loss."""
     if not Path(file).is_file():
         raise UsageError(f'config {file} does not exist')
     try:
         cfg = Config.fromfile(file)
     except ModuleNotFoundError as error:
         if str(error).startswith('mmdet '):  # MMEngine's error for a `_base_` of MMDetection
-            _require_mmdet(file)
+            require_mmdet(file)
         raise
     if is_detector(cfg):
-        _require_mmdet(file)
+        require_mmdet(file)
     if loss is not None:
         swap_loss(cfg, find_loss(loss, for_detector=is_detector(cfg)))
     cfg.merge_from_dict(options or {})
     return cfg
 
 
-def _require_mmdet(file: str) -> None:
-    try:
-        require_mmdet(file)
-    except ImportError as error:
-        raise UsageError(str(error)) from None
-
-
 def load_config(args: argparse.Namespace) -> Config:
-    """Read the config of a tool that runs a model, and complete it for a Runner.
-
-    Args:
-        args: Values of the flags of :func:`add_common_arguments`, and ``config``.
-    """
+    """Read the config of a tool with the flags of :func:`add_common_arguments`, and complete it for a Runner."""
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
     cfg = read_config(args.config, args.cfg_options, args.loss)
     cfg.launcher = args.launcher
     cfg.work_dir = args.work_dir or cfg.get('work_dir') or default_work_dir(args.config, args.loss)
-    if is_detector(cfg):  # whose config need not list the hook
+    collate = 'default_collate'
+    if is_detector(cfg):
         add_hook(cfg, 'DetectorCheckHook')
-    # Detectors take images of several sizes in one batch.
-    collate = 'pseudo_collate' if is_detector(cfg) else 'default_collate'
+        collate = 'pseudo_collate'  # images of several sizes in one batch
     for name in DATALOADERS:
         if cfg.get(name) is not None:
             cfg[name] = dataloader_with_defaults(cfg[name], pin_memory=not args.no_pin_memory, collate=collate)
@@ -120,18 +103,12 @@ def load_config(args: argparse.Namespace) -> Config:
 
 
 def default_work_dir(config_file: str, loss: str | None) -> str:
-    """Return the work folder of a config, one for each value of ``--loss``.
-
-    Args:
-        config_file: The config file.
-        loss: Value of ``--loss``; a file counts by its stem and a loss of this package by its class.
-    """
+    """Return the work folder of a config, one for each value of ``--loss``."""
     name = Path(config_file).stem
     if loss is not None:
-        loss_name = Path(loss).name.removesuffix('.py')
-        if loss_name.startswith(f'{SCOPE}.'):
-            loss_name = loss_name.rpartition('.')[2]
-        name += '-' + re.sub(r'[^\w.-]+', '_', loss_name)
+        loss = Path(loss).name.removesuffix('.py')
+        loss = loss.rpartition('.')[2] if loss.startswith(f'{SCOPE}.') else loss
+        name += '-' + re.sub(r'[^\w.-]+', '_', loss)
     return str(Path('work_dirs', name))
 
 
@@ -144,13 +121,7 @@ def distribute_over_cpus(cfg: Config) -> None:
 
 
 def reject_detector(cfg: Config, config_file: str, reason: str) -> None:
-    """Stop a tool that works for classifiers alone.
-
-    Args:
-        cfg: The config.
-        config_file: Its file.
-        reason: Follows upon "a detector" in the message.
-    """
+    """Raise the error of a tool that works for classifiers alone, with the reason after "got a detector"."""
     if is_detector(cfg):
         raise UsageError(f'{config_file} must be the config of a classifier, got a detector{reason}')
 
@@ -205,11 +176,11 @@ def check_weight_decay(cfg: Config) -> None:
 
 
 def print_table(rows: Sequence[dict[str, str]], texts: Collection[str] = ()) -> None:
-    """Print rows as a table, framed where a terminal shows it.
+    """Print rows as a table, with a frame on a terminal.
 
     Args:
         rows: Cells by the names of their columns, the same in all rows.
-        texts: Columns that are text, like the first, and not numbers.
+        texts: Columns of text, aligned to the left as the first column is.
     """
     header = list(rows[0])
     is_text = [number == 0 or name in texts for number, name in enumerate(header)]
@@ -226,17 +197,14 @@ def print_table(rows: Sequence[dict[str, str]], texts: Collection[str] = ()) -> 
         Console().print(table)
         return
     lines = [header, *(list(row.values()) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        cells = [
-            cell.ljust(width) if text else cell.rjust(width)
-            for cell, width, text in zip(line, widths, is_text, strict=True)
-        ]
-        print('  '.join(cells).rstrip())
+        cells = zip(line, widths, is_text, strict=True)
+        print('  '.join(f'{cell:<{width}}' if text else f'{cell:>{width}}' for cell, width, text in cells).rstrip())
 
 
 def exit_clearly(main: Callable[[], None]) -> None:
-    """Run a tool. An error that the user can fix ends it with a message and exit code 1 instead of a traceback."""
+    """Run a tool. An error that the user can fix ends it with its message and exit code 1 instead of a traceback."""
     try:
         main()
         if torch.distributed.is_initialized():
@@ -244,27 +212,20 @@ def exit_clearly(main: Callable[[], None]) -> None:
     # FileExistsError: DigitScenes rejects a folder that was made with other settings.
     except (UsageError, UnknownNameError, CheckpointError, MissingDataError, AnnotationError, FileExistsError) as error:
         sys.exit(str(error))
-    except (TypeError, ValueError) as error:
-        if not _is_user_error(error):
+    except (TypeError, ValueError, ImportError) as error:
+        # The message of a `raise` of this package says what to fix. Others are faults, and need their traceback.
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        if not Path(place.filename).resolve().is_relative_to(PACKAGE) or not str(place.line).startswith('raise '):
             raise
         sys.exit(str(error))
-
-
-def _is_user_error(error: Exception) -> bool:
-    """Return True if a `raise` of this package made the error: then its text says what to fix.
-
-    An error from inside Python or another package is a fault of our code, and its traceback is needed.
-    """
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return Path(place.filename).resolve().is_relative_to(PACKAGE) and str(place.line).startswith('raise ')
 
 
 def leave_together() -> None:
     """End a process of a distributed run after all processes have finished."""
     torch.distributed.barrier()
     if torch.distributed.get_backend() == 'gloo':
-        # Now and then such a process was seen to abort at its end ("terminate called without an active exception",
-        # torch 2.13.0). The cause is not known. All files are written by now, so skip the interpreter's shutdown.
+        # Such processes sometimes abort at their end ("terminate called without an active exception", torch 2.13.0) for
+        # an unknown reason. All files are written by now, so skip the interpreter's shutdown.
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""List everything that a config can name, with one line for each component: the work of ``tools/list.py``."""
+"""List every component that a config can name with one line each, as ``tools/list.py`` prints them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mmengine.config import Config
 
 from ..datasets import LabelWrapper
 from ..datasets.labels.nesting import leaf_configs
-from ..hosts.loss_places import loss_of
+from ..hosts.loss_places import loss_of, type_name
 from ..losses import MultiLabelLoss
 from ..losses.links import Link
 from ..registry import DATA_SAMPLERS, DATASETS, EVALUATOR, HOOKS, LOSSES, METRICS, SCOPE, TRANSFORMS, Registry
@@ -105,22 +105,17 @@ def describe_config(file: Path) -> str:
     if comment := ' '.join(line.lstrip('# ') for line in lines):
         return _until_full_stop(comment)
     cfg = Config.fromfile(file)
-    data = ', '.join(dict.fromkeys(_short(leaf.get('type')) for leaf in leaf_configs(cfg.train_dataloader.dataset)))
-    return f'{_loss_of(cfg)} on {data}'
+    data = ', '.join(dict.fromkeys(_short(leaf) for leaf in leaf_configs(cfg.train_dataloader.dataset)))
+    loss = loss_of(cfg.get('model'))
+    loss = loss[0] if isinstance(loss, list) else loss
+    parts = (loss.get('losses') or {'': loss}).values() if isinstance(loss, Mapping) else ()
+    return f'{" + ".join(map(_short, parts)) or "the loss of the head"} on {data}'
 
 
 def _until_full_stop(text: str) -> str:
-    # The full stop of an abbreviation ends no sentence.
+    # The full stop of an abbreviation does not end a sentence.
     return re.split(r'(?<!\bEq)(?<!\bal)(?<!\bFig)(?<!\bSec)\.(?:\s|$)', ' '.join(text.split()), maxsplit=1)[0]
 
 
-def _loss_of(cfg: Config) -> str:
-    loss = loss_of(cfg.get('model'))
-    loss = loss[0] if isinstance(loss, list) else loss
-    if isinstance(loss, Mapping):
-        return ' + '.join(_short(part.get('type')) for part in (loss.get('losses') or {'': loss}).values())
-    return 'the loss of the head'
-
-
-def _short(name: object) -> str:
-    return getattr(name, '__name__', str(name)).rpartition('.')[2]
+def _short(settings: dict) -> str:
+    return type_name(settings).rpartition('.')[2]

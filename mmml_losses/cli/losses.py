@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def configs_folder() -> Path:
-    """Return the folder of the configs: next to the package in a checkout, inside it where it is installed."""
+    """Return the folder of the configs: next to the package in a checkout, inside the package if it is installed."""
     in_checkout = PACKAGE.parent / 'configs'
     return in_checkout if Path(in_checkout, '_base_', 'losses').is_dir() else PACKAGE / '.mim' / 'configs'
 

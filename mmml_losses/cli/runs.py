@@ -1,4 +1,4 @@
-"""What the tools for pictures and reports share: how runs are named, where files go, and clear errors."""
+"""Provide what the tools for pictures and reports share: names of runs, their files, and clear errors."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ RUN_HELP = 'NAME=PATH or PATH: a predictions file (.npz), or a work folder that 
 
 
 def picture_parser(description: str, default_out: str) -> argparse.ArgumentParser:
-    """A parser with what every picture takes: where to put it, how fine it is, and its heading."""
+    """Return a parser with the options of every picture: its file, resolution and heading."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         '--out',
         default=default_out,
-        type=_picture_path,  # refused before the work, not after it
+        type=_picture_path,  # rejected before the work, not after it
         metavar='FILE',
         help='.png or .svg; %(default)s by default',
     )
@@ -41,12 +41,12 @@ def picture_parser(description: str, default_out: str) -> argparse.ArgumentParse
 
 
 def add_runs(parser: argparse.ArgumentParser, help_text: str = RUN_HELP) -> None:
-    """Ask for one run or more."""
+    """Add the argument for one run or more."""
     parser.add_argument('runs', nargs='+', metavar='RUN', help=help_text)
 
 
 def add_frequencies(parser: argparse.ArgumentParser) -> None:
-    """Ask how often classes occur in training, and what makes head, medium and tail."""
+    """Add the options for class frequencies and the limits of head, medium and tail."""
     parser.add_argument(
         '--frequencies',
         metavar='FILE',
@@ -58,7 +58,7 @@ def add_frequencies(parser: argparse.ArgumentParser) -> None:
 
 
 def read_frequencies(options: argparse.Namespace) -> tuple[np.ndarray | None, Groups | None]:
-    """The frequencies of the classes, and the groups that follow from them; None and None where no file is given."""
+    """Return the frequencies of the classes and the groups that follow from them, or None and None without a file."""
     limits = dict(head_from=options.head_from, medium_from=options.medium_from)
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     if options.frequencies is None:
@@ -71,15 +71,18 @@ def read_frequencies(options: argparse.Namespace) -> tuple[np.ndarray | None, Gr
 
 
 def split_names(arguments: Sequence[str]) -> dict[str, str]:
-    """Read ``NAME=VALUE`` or ``VALUE``, which then names itself.
+    """Read ``NAME=PATH`` or ``PATH``, which is then named after its folder or file.
 
     A path with an equals sign in it needs a name: ``mine=./lr=0.1/predictions.npz``.
     """
     values: dict[str, str] = {}
     for argument in arguments:
         name, equals, value = argument.partition('=')
-        if not equals or not name or Path(argument).exists():
-            name, value = _own_name(argument), argument
+        file = Path(argument)
+        if not equals or not name or file.exists():
+            folder, value = file.parent if file.suffix == '.npz' else file, argument
+            named = file.suffix == '.npz' and file.name != PREDICTIONS_FILE
+            name = file.stem if named else folder.resolve().name or str(folder)
         if not value:
             raise UsageError(f"nothing follows the name '{name}=': give NAME=PATH")
         if name in values:
@@ -93,7 +96,7 @@ def load_runs(arguments: Sequence[str], with_detectors: bool = False) -> dict[st
 
     Args:
         arguments: The runs.
-        with_detectors: Whether they may be of detectors, whose columns are detections and not classes.
+        with_detectors: Whether runs of detectors are allowed, whose columns are detections and not classes.
     """
     with clear_errors():
         runs = {name: load_predictions(file) for name, file in files_of(arguments).items()}
@@ -107,23 +110,19 @@ def load_runs(arguments: Sequence[str], with_detectors: bool = False) -> dict[st
 
 
 def files_of(arguments: Sequence[str]) -> dict[str, Path]:
-    """The predictions files of runs that are given as ``NAME=PATH`` or ``PATH``."""
+    """Return the predictions files of runs that are given as ``NAME=PATH`` or ``PATH``."""
     return {name: find_predictions(path) for name, path in split_names(arguments).items()}
 
 
 def load_label_recovery(arguments: Sequence[str]) -> dict[str, dict[str, dict[int, float]]]:
-    """The label recovery of those runs whose folder has a log of it."""
+    """Return the label recovery of the runs whose folder has a log of it."""
     with clear_errors():
         curves = {name: read_label_recovery(file.parent) for name, file in files_of(arguments).items()}
     return {name: of_run for name, of_run in curves.items() if of_run}
 
 
 def find_predictions(path: str) -> Path:
-    """The predictions file that a path means.
-
-    Args:
-        path: An ``.npz`` file or a folder with ``predictions.npz``.
-    """
+    """Return an ``.npz`` file of predictions, or that in a work folder."""
     file = Path(path).expanduser()
     if file.suffix != '.npz':
         if file.exists() and not file.is_dir():
@@ -135,7 +134,7 @@ def find_predictions(path: str) -> Path:
 
 
 def read_file(path: str, reader: Callable[[Path], Content]) -> Content:
-    """Read a file that the user named, with one clear error where that fails."""
+    """Read a file, with one clear error if that fails."""
     try:
         return reader(Path(path).expanduser())
     except OSError as error:
@@ -146,11 +145,7 @@ def read_file(path: str, reader: Callable[[Path], Content]) -> Content:
 
 @contextmanager
 def clear_errors(subject: str = '') -> Iterator[None]:
-    """Turn the errors of functions about their arguments into those of a tool about its own.
-
-    Args:
-        subject: What they are about, such as the name of a run.
-    """
+    """Turn a ValueError into the error of a tool, after a subject such as the name of a run."""
     try:
         yield
     except ValueError as error:
@@ -159,7 +154,7 @@ def clear_errors(subject: str = '') -> Iterator[None]:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Say in one line why a file could not be written."""
+    """Turn the error of a file that cannot be written into one sentence."""
     try:
         yield
     except OSError as error:
@@ -167,13 +162,13 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def draw(options: argparse.Namespace, plot: Callable[..., Figure], *args, **kwargs) -> None:
-    """Draw a picture into ``--out`` under ``--title``, and say where it is.
+    """Draw a picture into ``--out``, and print where it is.
 
     Args:
-        options: What :func:`picture_parser` parsed.
+        options: Values of the options of :func:`picture_parser`.
         plot: A function of this package that returns a figure and takes ``title``.
-        *args: Go to it.
-        **kwargs: Go to it.
+        *args: Passed to the function.
+        **kwargs: Passed to the function.
     """
     with clear_errors():
         figure = plot(*args, title=options.title, **kwargs)
@@ -201,12 +196,3 @@ def _resolution(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f'must be a whole number of at least 1, got {text}')
     return int(text)
-
-
-def _own_name(path: str) -> str:
-    """What a run is called that was given no name: its folder, or its file unless all have that name."""
-    file = Path(path)
-    if file.suffix == '.npz' and file.name != PREDICTIONS_FILE:
-        return file.stem
-    folder = file.parent if file.suffix == '.npz' else file
-    return folder.resolve().name or str(folder)

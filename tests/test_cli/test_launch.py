@@ -1,4 +1,4 @@
-"""What the tools do before a Runner starts."""
+"""Test what the tools do before a Runner starts."""
 
 import argparse
 import copy
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def losses_folder(tmp_path, monkeypatch):
-    """A folder of short names that has one loss."""
+    """Make a folder of short names that has one loss."""
     folder = tmp_path / 'losses'
     folder.mkdir()
     (folder / 'sharp.py').write_text("loss = dict(type='mmml_losses.BCELoss', loss_weight=3.0)\n")
@@ -64,7 +64,7 @@ def test_a_misspelt_short_name_is_answered_with_losses_alone(losses_folder):
     assert 'Link' not in str(caught.value)
 
 
-def test_what_the_package_refuses_ends_a_tool_with_one_sentence():
+def test_what_the_package_rejects_ends_a_tool_with_one_sentence():
     with pytest.raises(SystemExit) as stopped:
         launch.exit_clearly(lambda: load_word_vectors('nothing.txt', 3))
     assert stopped.value.code == "word_vectors must be a file, got 'nothing.txt', which does not exist"
@@ -76,7 +76,7 @@ def test_a_fault_keeps_its_traceback(fault):
         launch.exit_clearly(fault)
 
 
-def test_a_loss_file_without_a_loss_is_refused(tmp_path):
+def test_a_loss_file_without_a_loss_is_rejected(tmp_path):
     (tmp_path / 'other.py').write_text('model = dict()\n')
     with pytest.raises(UsageError, match=r'other\.py must define `loss = dict'):
         find_loss(str(tmp_path / 'other.py'))
@@ -90,7 +90,7 @@ def test_a_loss_file_without_a_loss_is_refused(tmp_path):
         ('MultiLabelHead', 'not a'),
     ],
 )
-def test_what_is_no_loss_is_refused(losses_folder, name, message):
+def test_what_is_no_loss_is_rejected(losses_folder, name, message):
     with pytest.raises(UsageError, match=message):
         find_loss(name)
 
@@ -191,7 +191,7 @@ def test_a_loss_without_alpha_has_that_of_focal_in_its_weight():
         assert cfg.model.bbox_head.loss_cls == dict(type=f'mmml_losses.{loss}', use_sigmoid=True, loss_weight=0.5)
 
 
-def test_losses_of_others_decide_about_the_sigmoid_as_the_head_did():
+def test_losses_of_other_projects_keep_the_sigmoid_of_the_head():
     cfg = Config(dict(model=dict(bbox_head=dict(loss_cls=copy.deepcopy(OLD)))))
     replace_loss(cfg, dict(type='mmdet.FocalLoss'))
     assert cfg.model.bbox_head.loss_cls == dict(type='mmdet.FocalLoss', loss_weight=2.0)
@@ -265,7 +265,7 @@ def test_a_wrong_loss_of_any_stage_is_named():
         check_loss(Config(dict(model=dict(roi_head=dict(bbox_head=stages)))))
 
 
-def test_a_model_without_a_classification_loss_is_refused():
+def test_a_model_without_a_classification_loss_is_rejected():
     with pytest.raises(UsageError, match=r'looked for model\.head\.loss, model\.bbox_head\.loss_cls'):
         replace_loss(Config(dict(model=dict(type='GAN'))), dict(type='x'))
 
@@ -278,7 +278,7 @@ def test_a_model_without_a_classification_loss_is_refused():
         ('', 'mmcv._ext', r'detector\.py needs mmcv with its compiled operators, .*pip install'),
     ],
 )
-def test_the_config_of_a_detector_says_what_to_install(tmp_path, monkeypatch, base, absent, message):
+def test_the_config_of_a_detector_names_what_to_install(tmp_path, monkeypatch, base, absent, message):
     def find(name, package=None):
         return None if name == absent else True
 
@@ -290,8 +290,8 @@ def test_the_config_of_a_detector_says_what_to_install(tmp_path, monkeypatch, ba
         monkeypatch.setattr(Config, '_get_cfg_path', get_path)
     file = tmp_path / 'detector.py'
     file.write_text(f"{base}model = dict(bbox_head=dict(loss_cls=dict(type='mmml_losses.HillLoss')))\n")
-    with pytest.raises(UsageError, match=message):
-        launch.read_config(str(file))
+    with pytest.raises(SystemExit, match=message):
+        launch.exit_clearly(lambda: launch.read_config(str(file)))
 
 
 def coco(root, **kwargs):
@@ -400,7 +400,7 @@ def test_options_come_before_the_defaults_that_depend_on_them(tmp_path):
 
 @pytest.fixture
 def server(tmp_path):
-    """A folder that is served on this machine, and its address."""
+    """Serve a folder on this machine, and return it with its address."""
     folder = tmp_path / 'served'
     folder.mkdir()
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
@@ -454,5 +454,5 @@ def test_a_loss_that_cannot_be_built_ends_a_tool_in_one_sentence(loss, message):
 @pytest.mark.parametrize(
     'model', [dict(head=dict(loss=dict(type='mmpretrain.Whatever', x=1))), dict(head=dict()), dict(), None]
 )
-def test_losses_of_others_are_not_built(model):
+def test_losses_of_other_projects_are_not_built(model):
     check_loss(Config(dict(model=model)))

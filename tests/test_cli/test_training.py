@@ -1,4 +1,4 @@
-"""What the tools that train refuse before they begin."""
+"""Test which settings the tools that train reject before they begin."""
 
 import pytest
 from mmengine.config import Config
@@ -25,7 +25,7 @@ def schedule(length: dict, *schedulers: dict) -> Config:
         ),
     ],
 )
-def test_a_training_that_ends_before_its_schedule_begins_is_refused(cfg, message):
+def test_a_training_that_ends_before_its_schedule_begins_is_rejected(cfg, message):
     with pytest.raises(UsageError, match=message):
         check_schedule(cfg)
 
@@ -51,7 +51,7 @@ def learning(factors: dict, **optimizer) -> Config:
 @pytest.mark.parametrize(
     'factors', [dict(custom_keys=dict(label_estimator=dict(lr_mult=10, decay_mult=0))), dict(norm_decay_mult=0.0)]
 )
-def test_factors_of_a_weight_decay_that_is_not_given_are_refused(factors):
+def test_factors_of_a_weight_decay_that_is_not_given_are_rejected(factors):
     with pytest.raises(
         UsageError, match=r'optimizer\.weight_decay must be given, 0 for none, .*decay_mult is a factor'
     ):

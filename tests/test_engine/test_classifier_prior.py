@@ -1,4 +1,4 @@
-"""New classifiers of detectors start at the same probability through every link."""
+"""Test that new classifiers of detectors start at one probability with every link."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ SPA_BIAS = -0.5142  # (3/5) s(3v - 3) / ((3/5) s(3v - 3) + s(-v)) is 0.01 there,
 
 
 def logits_of(head: nn.Module) -> list[nn.Module]:
-    """The layers of a head that classify, by the names that MMDetection gives them."""
+    """Return the layers of a head that classify, by the names that MMDetection gives them."""
     names = ('retina_cls', 'conv_cls', 'atss_cls', 'cls_score', 'reppoints_cls_out', 'fc_cls', 'cls_branches')
     layers = [layer for name, layer in head.named_modules() if set(name.split('.')) & {*names}]
     return [layer for layer in layers if isinstance(layer, (nn.Conv2d, nn.Linear))]
@@ -48,7 +48,7 @@ def test_a_link_on_top_of_that_of_spa_is_no_other(scale):
     assert start_classifiers(model) == {'bbox_head.conv_cls': pytest.approx(SPA_BIAS, abs=1e-4)}
 
 
-def test_every_class_starts_where_its_own_link_says():
+def test_every_class_starts_at_the_bias_of_its_own_link():
     model = classifier(SPALoss(link=dict(type='mmml_losses.VectorLink', num_classes=3)), sigmoid_bias())
     head = model.bbox_head
     head.loss_cls.link.bias.copy_(torch.tensor([0.0, 1.0, -1.0]))
@@ -146,7 +146,7 @@ def runner_in(folder, name, **kwargs) -> Runner:
     )
 
 
-def test_the_hook_starts_a_new_classifier_and_says_so(tmp_path):
+def test_the_hook_starts_a_new_classifier_and_logs_it(tmp_path):
     runner = runner_in(tmp_path, 'prior_new')
     runner.train()
     biases = runner.model.bbox_head.conv_cls.bias.detach()

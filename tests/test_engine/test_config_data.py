@@ -1,12 +1,15 @@
-"""Label files that are missing are named before anything is built."""
+"""Test that missing files are named before anything is loaded."""
 
 import pytest
 from mmengine.config import Config
+from mmengine.registry import DATASETS, DefaultScope
 
-from mmml_losses.datasets import MissingDataError
+from mmml_losses.datasets import FeatureDataset, MissingDataError, MissingLabels
 from mmml_losses.engine.config_data import require_data
+from mmml_losses.engine.resuming import train
 from mmml_losses.utils.errors import UsageError
 from tests.conftest import ROOT
+from tests.helpers.few_features import feature_config, write_features
 
 
 def relabelled(labels, dataset):
@@ -19,7 +22,7 @@ def coco(root):
 
 @pytest.fixture
 def complete(tmp_path):
-    """A dataset whose files are there; they cannot be read, and must not be."""
+    """Return the config of a dataset whose files exist, but cannot be read and must not be."""
     (tmp_path / 'img').mkdir()
     (tmp_path / 'img' / '1.png').touch()
     (tmp_path / 'a.json').touch()
@@ -86,3 +89,42 @@ def test_what_lies_elsewhere_is_not_missed(place):
     pytest.importorskip('mmdet')
     remote = dict(type='CocoDataset', ann_file='a.json', data_prefix=dict(img='train/'), **place)
     require_data(Config(dict(default_scope='mmdet', train_dataloader=dict(dataset=remote))), 'x.py')
+
+
+def test_a_training_builds_and_loads_each_dataset_once(tmp_path, monkeypatch):
+    cfg = feature_config(write_features(tmp_path / 'features.npz'), tmp_path / 'run', max_epochs=2)
+    hidden = dict(type='mmml_losses.MissingLabels', missing_ratio=0.5, dataset=cfg.train_dataloader.dataset)
+    cfg.train_dataloader.dataset = dict(type='RepeatDataset', times=2, dataset=hidden)
+    with DefaultScope.overwrite_default_scope(cfg.default_scope):
+        expected = DATASETS.build(cfg.train_dataloader.dataset)
+    built = []
+
+    def count(kind):
+        build = kind.__init__
+
+        def counted(self, *args, **kwargs):
+            built.append(kind)
+            build(self, *args, **kwargs)
+
+        monkeypatch.setattr(kind, '__init__', counted)
+
+    count(FeatureDataset)
+    count(MissingLabels)
+    text = cfg.pretty_text
+    datasets = require_data(cfg, 'x.py')
+    assert not any(dataset._fully_initialized for dataset in datasets.values())
+    runner = train(cfg, datasets)
+    assert sorted(kind.__name__ for kind in built) == ['FeatureDataset'] * 3 + ['MissingLabels']
+    found = runner.train_dataloader.dataset
+    assert found.dataset in datasets.values()
+    assert runner.cfg.pretty_text == text
+    rows = range(len(expected))
+    assert [found.get_data_info(row)['gt_label'] for row in rows] == [
+        expected.get_data_info(row)['gt_label'] for row in rows
+    ]
+    assert all(found[row]['inputs'].equal(expected[row]['inputs']) for row in rows)
+
+
+def test_a_pipeline_that_cannot_be_built_is_reported_by_the_runner(tmp_path):
+    dataset = dict(type='mmml_losses.DigitScenes', data_root=str(tmp_path), pipeline=[dict(type='NotBuilt')])
+    assert require_data(Config(dict(train_dataloader=dict(dataset=dataset))), 'x.py') == {}

@@ -1,4 +1,4 @@
-"""Detectors whose heads and losses do not go together are stopped before they run."""
+"""Test that detectors whose heads and losses do not fit together are rejected before they run."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def test_our_recipes_pass(name):
 
 @needs_mmdet
 @pytest.mark.parametrize('name', ['retinanet', 'fcos'])
-def test_a_dense_head_without_use_sigmoid_is_refused(name):
+def test_a_dense_head_without_use_sigmoid_is_rejected(name):
     detector = build_detector(detector_config(name, dict(type='mmml_losses.BCELoss')))
     expected = (
         r'bbox_head.loss_cls must have use_sigmoid=True in its config, got none: \w+ reads it there, and has made 4'
@@ -68,7 +68,7 @@ def test_a_head_that_we_have_none_for_must_be_read_by_the_sigmoid():
 
 
 @needs_mmdet
-def test_mmdet_before_dense_heads_asked_the_loss_is_refused_for_other_links(monkeypatch):
+def test_mmdet_before_3_3_is_rejected_for_links_other_than_the_sigmoid(monkeypatch):
     monkeypatch.setattr('mmdet.__version__', '3.2.0')
     detector = build_detector(detector_config('retinanet', SPA))
     with pytest.raises(ValueError, match=r'SPALink, which dense heads ask for from .* 3.3 on: install mmdet>=3.3.0'):
@@ -79,7 +79,7 @@ def test_mmdet_before_dense_heads_asked_the_loss_is_refused_for_other_links(monk
 
 @needs_mmdet
 @pytest.mark.parametrize('method', ['predict_by_feat', '_predict_by_feat_single'])
-def test_a_head_with_a_score_of_its_own_has_to_declare_that_it_asks_the_loss(method):
+def test_a_head_with_a_score_of_its_own_has_to_declare_that_it_scores_through_the_loss(method):
     detector = build_detector(detector_config('retinanet', SPA))
     kind = type(detector.bbox_head)
     detector.bbox_head.__class__ = type('MyHead', (kind,), {method: lambda self: None})
@@ -100,7 +100,7 @@ def test_a_head_with_a_score_of_its_own_has_to_declare_that_it_asks_the_loss(met
         (dict(type='LargeLossCorrection', permanent=True), 'it remembers every sample'),
     ],
 )
-def test_losses_that_cannot_work_on_anchors_are_refused(name, loss, reason):
+def test_losses_that_cannot_work_on_anchors_are_rejected(name, loss, reason):
     detector = build_detector(detector_config(name, SPA))
     set_loss(detector, loss)
     with pytest.raises(ValueError, match=f'loss_cls must be a loss of anchors.*, got {loss["type"]}: .*{reason}'):
@@ -116,7 +116,7 @@ EPR = dict(type='ExpectedPositiveRegularizer', expected_positives=1.0)
     'loss',
     [LPR, EPR, dict(type='SumLoss', losses=dict(lpr=LPR, more=dict(type='SumLoss', losses=dict(epr=EPR))))],
 )
-def test_regularisers_alone_are_refused(loss):
+def test_regularisers_alone_are_rejected(loss):
     detector = build_detector(detector_config('retinanet', SPA))
     set_loss(detector, loss)
     with pytest.raises(ValueError, match=f'loss_cls must be a loss, or a SumLoss with one, got {loss["type"]}: '):
@@ -161,7 +161,7 @@ def test_queries_must_be_matched_through_the_link():
 
 
 @needs_mmdet
-def test_a_roi_head_of_fixed_width_is_refused():
+def test_a_roi_head_of_fixed_width_is_rejected():
     cfg = detector_config('faster_rcnn', SPA)
     cfg.roi_head.bbox_head.update(type='DoubleConvFCBBoxHead', num_convs=1, num_fcs=1, conv_out_channels=16)
     cfg.roi_head.update(type='DoubleHeadRoIHead', reg_roi_scale_factor=1.3)
@@ -194,7 +194,7 @@ def test_neither_side_of_a_combined_sampler_may_go_by_the_loss(side):
 
 
 @needs_mmdet
-def test_the_roi_head_of_pisa_is_refused_with_any_sampler():
+def test_the_roi_head_of_pisa_is_rejected_with_any_sampler():
     cfg = detector_config('faster_rcnn', SPA)
     cfg.roi_head.type = 'PISARoIHead'
     expected = "^roi_head.type must be one .* such as 'StandardRoIHead', for SPALoss, got 'PISARoIHead', which runs"

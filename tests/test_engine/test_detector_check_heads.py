@@ -1,4 +1,4 @@
-"""What the check of detectors knows of the heads of MMDetection, name by name."""
+"""Test the check of detectors on the heads of MMDetection, name by name."""
 
 import pytest
 from mmengine.registry import DefaultScope
@@ -57,7 +57,7 @@ YOLO = dict(
 
 
 def build_head(kind: str, loss: dict, **arguments) -> nn.Module:
-    """A head of MMDetection by itself."""
+    """Build a head of MMDetection by itself."""
     from mmdet.registry import MODELS
 
     with DefaultScope.overwrite_default_scope('mmdet'):
@@ -78,7 +78,7 @@ def build_head(kind: str, loss: dict, **arguments) -> nn.Module:
         ('MultiInstanceBBoxHead', {}),
     ],
 )
-def test_heads_that_want_another_kind_of_loss_are_refused(kind, arguments):
+def test_heads_that_want_another_kind_of_loss_are_rejected(kind, arguments):
     head = build_head(kind, SPA, **arguments)
     with pytest.raises(ValueError, match=f'bbox_head.loss_cls must be a loss made for {kind}, got SPALoss: '):
         check_detector(nn.ModuleDict(dict(bbox_head=head)))
@@ -95,7 +95,7 @@ def test_vfnet_without_the_quality_of_boxes_is_a_head_like_others():
     ('kind', 'reduction', 'wanted'),
     [('RetinaHead', 'sum', 'mean'), ('RetinaHead', 'none', 'mean'), ('FSAFHead', 'mean', 'none')],
 )
-def test_a_reduction_that_the_head_cannot_use_is_refused(kind, reduction, wanted):
+def test_a_reduction_that_the_head_cannot_use_is_rejected(kind, reduction, wanted):
     head = build_head(kind, dict(SPA, reduction=reduction))
     expected = f"bbox_head.loss_cls must have reduction='{wanted}', got '{reduction}' in SPALoss: {kind} "
     with pytest.raises(ValueError, match=expected):

@@ -1,4 +1,4 @@
-"""A resumed training equals an unbroken one."""
+"""Test that a resumed training equals an uninterrupted one."""
 
 import json
 import random
@@ -44,7 +44,7 @@ def cfg(small_run):
 
 
 @pytest.mark.parametrize('num_workers', [0, 2])
-def test_resumed_training_equals_an_unbroken_one(cfg, tmp_path, num_workers):
+def test_resumed_training_equals_an_uninterrupted_one(cfg, tmp_path, num_workers):
     cfg.train_dataloader.update(num_workers=num_workers, persistent_workers=False)
     unbroken = train(cfg, tmp_path / 'unbroken')
     train(cfg, tmp_path / 'broken', stop_after=2)

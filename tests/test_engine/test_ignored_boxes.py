@@ -1,4 +1,4 @@
-"""Unknown boxes are ignored in training, or refused where a detector would take them for background."""
+"""Test that unknown boxes are ignored in training, or rejected if a detector would take them for background."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,7 +40,7 @@ def read_detector(name: str, threshold: float) -> nn.Module:
 
 @pytest.mark.needs_mmdet
 @pytest.mark.parametrize('name', ['retinanet', 'atss', 'faster_rcnn'])
-def test_a_detector_that_does_not_look_is_refused(name, scenes):
+def test_a_detector_that_does_not_ignore_boxes_is_rejected(name, scenes):
     detector = read_detector(name, -1)
     wrapped = MissingBoxes(scenes, 0.5, hidden='unknown', keep_one=True)
     with pytest.raises(ValueError, match=r'MissingBoxes makes boxes unknown, and \w+Assigner would take them for'):
@@ -71,7 +71,7 @@ def test_an_image_must_keep_a_known_box(scenes):
 
 
 @pytest.mark.needs_mmdet
-def test_what_is_not_served_is_not_refused(scenes):
+def test_boxes_that_are_not_in_the_dataset_are_not_rejected(scenes):
     """Unknown boxes of images that are left out, and unknown labels of classes without a box."""
     blind = read_detector('retinanet', -1)
     hidden = MissingBoxes(scenes, 0.3, hidden='unknown')
@@ -117,7 +117,7 @@ def test_one_hidden_box_of_a_class_that_has_others_is_seen(scenes):
 
 @pytest.mark.needs_mmdet
 @pytest.mark.parametrize(('name', 'who'), [('fcos', 'FCOSHead'), ('deformable_detr', 'HungarianAssigner')])
-def test_detectors_that_cannot_look_are_refused(name, who, scenes):
+def test_detectors_that_cannot_ignore_boxes_are_rejected(name, who, scenes):
     detector = build_detector(detector_config(name, BCE))
     for wrapper in (MissingLabels(scenes, 0.5, hidden='unknown'), PartialLabels(scenes, known_ratio=0.5)):
         with pytest.raises(ValueError, match=f'{type(wrapper).__name__} makes boxes unknown, and {who} would'):
@@ -188,7 +188,7 @@ def test_anchors_of_unknown_boxes_train_nothing_where_the_assigner_looks(thresho
     assert (trained[1] < trained[0]) == (threshold > 0)
 
 
-def test_the_hook_asks_before_a_training(scenes, monkeypatch):
+def test_the_hook_checks_before_a_training(scenes, monkeypatch):
     asked = []
     monkeypatch.setattr(detector_check, 'check_ignored_boxes', lambda *arguments: asked.append(arguments))
     runner = SimpleNamespace(model=nn.Linear(2, 2), train_dataloader=SimpleNamespace(dataset=scenes))

@@ -1,4 +1,4 @@
-"""The hook that compares what losses make of labels with the truth, in small trainings on vectors."""
+"""Test the hook that compares corrected labels with the true ones, in small trainings on vectors."""
 
 import json
 import logging
@@ -126,7 +126,7 @@ def above(threshold, first_epoch):
 
 
 def largest(loss, logits, target, epoch, **kwargs):
-    """A tenth of the labels more in each epoch, those of the largest loss first."""
+    """Correct a tenth of the labels more in each epoch, those of the largest loss first."""
     corrected, losses = target.clone(), softplus(logits).masked_fill(target == 1, -1)
     for place in losses.flatten().argsort(descending=True)[: int(np.ceil(0.1 * epoch * target.numel() - 1e-6))]:
         corrected.view(-1)[place] = 1
@@ -239,7 +239,7 @@ def test_labels_count_once_however_many_experts_correct_them(hidden, tmp_path, l
     assert f'on average of 3 losses {curves["num_recovered"][1]:.0f} of {(TRUE > GIVEN).sum()} hidden' in logged[0][1]
 
 
-def test_a_threshold_for_experts_is_refused_because_their_losses_do_not_see_the_prediction(hidden, tmp_path):
+def test_a_threshold_for_experts_is_rejected_because_their_losses_do_not_see_the_prediction(hidden, tmp_path):
     with pytest.raises(ValueError, match=r'threshold must be None for a model of 3 losses'):
         train(tmp_path, hidden, dict(type='BCELoss'), LabelRecoveryHook(threshold=0.5), scales=(0.0, 1.0, 2.0))
 
@@ -306,7 +306,7 @@ def test_wrappers_are_found_inside_those_of_mmengine(tmp_path):
     assert hook.recovery.num_hidden == (TRUE > GIVEN).sum() + hidden_in_more
 
 
-def test_samples_that_share_a_name_are_refused():
+def test_samples_that_share_a_name_are_rejected():
     same = ConcatDataset([Served(Vectors(), GIVEN), Served(Vectors(), TRUE)])
     with pytest.raises(ValueError, match=r"must name one sample .*, got \('vectors/\d+', \d+\) for"):
         HiddenLabels(same)
@@ -329,7 +329,7 @@ def test_labels_of_stacked_wrappers():
     assert np.array_equal(inner.get_subset([3, 1]).true_labels(), TRUE[[3, 1]])
 
 
-def test_what_cannot_be_judged_is_refused_before_the_training(hidden, tmp_path):
+def test_what_cannot_be_judged_is_rejected_before_the_training(hidden, tmp_path):
     with pytest.raises(ValueError, match='knows its true labels, got Vectors outside of any label wrapper'):
         train(tmp_path / 'a', Vectors(), CORRECTING['splc'], LabelRecoveryHook())
     with pytest.raises(ValueError, match=r'a loss that corrects labels .* got BCELoss and labels as they were given'):
@@ -338,7 +338,7 @@ def test_what_cannot_be_judged_is_refused_before_the_training(hidden, tmp_path):
         LabelRecoveryHook(threshold=60)
 
 
-def test_samples_without_an_index_are_refused(tmp_path):
+def test_samples_without_an_index_are_rejected(tmp_path):
     with pytest.raises(ValueError, match="add 'sample_idx' to meta_keys of PackInputs"):
         train(tmp_path / 'a', Served(Vectors(meta_keys=()), GIVEN), CORRECTING['splc'], LabelRecoveryHook())
     parts = [Served(Vectors(name, meta_keys=('sample_idx',)), GIVEN) for name in ('one', 'two')]
@@ -346,7 +346,7 @@ def test_samples_without_an_index_are_refused(tmp_path):
         train(tmp_path / 'b', ConcatDataset(parts), CORRECTING['splc'], LabelRecoveryHook())
 
 
-def test_labels_that_were_blended_are_refused(hidden):
+def test_labels_that_were_blended_are_rejected(hidden):
     labels = HiddenLabels(hidden)
     rows = np.array([2, next(row for row in range(NUM_SAMPLES) if (GIVEN[row] != GIVEN[2]).any())])
     labels.check_targets(rows, GIVEN[rows].astype(np.float32))
@@ -357,7 +357,7 @@ def test_labels_that_were_blended_are_refused(hidden):
         labels.rows_of(None)
 
 
-def test_a_training_set_that_hides_nothing_is_said(tmp_path, logged):
+def test_a_training_set_that_hides_nothing_is_logged(tmp_path, logged):
     train(tmp_path, Served(Vectors(), TRUE), CORRECTING['lasd'], LabelRecoveryHook(), epochs=1)
     assert logged[0] == (
         logging.WARNING,

@@ -1,4 +1,4 @@
-"""What is said of the labels when a training starts."""
+"""Test the summary of the labels when a training starts."""
 
 from types import SimpleNamespace
 
@@ -119,7 +119,7 @@ def test_limits_are_checked():
         LabelSummaryHook(medium_from=200)
 
 
-def test_a_training_says_what_was_hidden(small_run, logged):
+def test_a_training_logs_what_was_hidden(small_run, logged):
     cfg = small_run('bce_digits.py')
     cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     inner = cfg.train_dataloader.dataset

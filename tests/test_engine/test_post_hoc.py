@@ -1,4 +1,4 @@
-"""The hook that recalibrates: fitted once, never to the test set, kept in the checkpoint."""
+"""Test the hook that recalibrates: fitted once, never to the test set, kept in the checkpoint."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def features(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def config(features, tmp_path):
-    """A config of a short training with the hook."""
+    """Return the config of a short training with the hook."""
 
     def make(loss='AsymmetricLoss', folder='run', hooks=(), **arguments):
         cfg = feature_config(features, tmp_path / folder)
@@ -151,7 +151,7 @@ def test_training_by_iterations_fits_at_its_end(config, tmp_path):
     assert 'post_hoc' not in check_checkpoint(tmp_path / 'run' / 'iter_2.pth')
 
 
-def test_a_checkpoint_without_values_is_tested_raw_and_said_so(config, tmp_path, capsys):
+def test_a_checkpoint_without_values_is_tested_raw_with_a_warning(config, tmp_path, capsys):
     cfg = config(methods=['temperature'])
     trained(cfg)
     metrics, _ = run_test(cfg, tmp_path / 'run' / 'epoch_2.pth')
@@ -170,7 +170,7 @@ def test_labels_that_cannot_be_fitted_do_not_lose_the_checkpoint(config, tmp_pat
     assert 'No temperature scaling could be fitted: targets must hold' in capsys.readouterr().out
 
 
-def test_held_out_data_is_taken_and_the_test_set_refused(config, tmp_path):
+def test_held_out_data_is_taken_and_the_test_set_rejected(config, tmp_path):
     cfg = config(methods=['temperature'])
     held_out = deepcopy(cfg.train_dataloader)
     held_out.update(sampler=dict(type='DefaultSampler', shuffle=False))
@@ -221,14 +221,14 @@ def test_phi_has_the_parameters_of_the_loss(config, loss, constants):
         (dict(type='mmml_losses.AsymmetricLoss', link='phi'), 'read by the sigmoid, got a loss with the link phi'),
     ],
 )
-def test_losses_without_phi_are_refused_before_the_training(config, loss, message):
+def test_losses_without_phi_are_rejected_before_the_training(config, loss, message):
     cfg = config(methods=['phi'])
     cfg.model.head.loss = ConfigDict(loss)
     with pytest.raises(UsageError, match=message):
         Runner.from_cfg(cfg).call_hook('before_run')
 
 
-def test_evaluators_of_others_are_refused_and_runs_without_measures_left_alone(config, tmp_path):
+def test_other_evaluators_are_rejected_and_runs_without_measures_left_alone(config, tmp_path):
     cfg = config(methods=['phi'])
     cfg.val_evaluator = cfg.test_evaluator = [dict(type='mmml_losses.MultiLabelAP')]
     with pytest.raises(UsageError, match=r'needs an evaluator .*MultiLabelEvaluator.*, got Evaluator'):
@@ -250,7 +250,7 @@ def test_evaluators_of_others_are_refused_and_runs_without_measures_left_alone(c
         (dict(num_samples=0), 'num_samples must be at least 1, got 0'),
     ],
 )
-def test_bad_arguments_are_refused(arguments, message):
+def test_bad_arguments_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         PostHocCalibrationHook(**arguments)
 

@@ -118,7 +118,7 @@ def test_several_metrics_get_a_picture_each(tmp_path):
 
 
 @pytest.mark.parametrize('start', ['train', 'val'])
-def test_a_config_without_the_metric_is_refused_before_anything_is_computed(tmp_path, start, monkeypatch):
+def test_a_config_without_the_metric_is_rejected_before_anything_is_computed(tmp_path, start, monkeypatch):
     monkeypatch.setattr(Logistic, 'forward', None)
     runner = make_runner(tmp_path, ReliabilityDiagramHook(), [MultiLabelAP()])
     with pytest.raises(
@@ -129,7 +129,7 @@ def test_a_config_without_the_metric_is_refused_before_anything_is_computed(tmp_
         getattr(runner, start)()
 
 
-def test_a_training_without_validation_is_told(tmp_path, monkeypatch):
+def test_a_training_without_validation_logs_it(tmp_path, monkeypatch):
     messages = []
     monkeypatch.setattr(reliability_hook, 'print_log', lambda message, **kwargs: messages.append(message))
     runner = make_runner(tmp_path, ReliabilityDiagramHook(), [CalibrationError()])
@@ -144,7 +144,7 @@ def test_hook_is_registered_and_runs_after_the_log():
     assert LoggerHook.priority == 'BELOW_NORMAL'
 
 
-def test_bad_arguments_are_refused():
+def test_bad_arguments_are_rejected():
     with pytest.raises(ValueError, match='interval must be at least 1, got 0'):
         ReliabilityDiagramHook(interval=0)
     with pytest.raises(ValueError, match='dpi must be at least 1, got 0'):

@@ -1,4 +1,4 @@
-"""Procedures with a memory: stopped and resumed, they end exactly as if nothing had happened."""
+"""Test that trainings with a memory end with the same weights whether they are interrupted or not."""
 
 from pathlib import Path
 
@@ -117,7 +117,7 @@ def is_same(first: object, second: object) -> bool:
 
 
 @pytest.mark.parametrize('name', CHANGES)
-def test_a_resumed_procedure_ends_like_an_unbroken_one(train, name):
+def test_a_resumed_training_ends_like_an_uninterrupted_one(train, name):
     unbroken = everything_of(train(name, 'unbroken'))
     train(name, 'broken', stop_after=2)
     resumed = train(name, 'broken', resume=True)

@@ -1,4 +1,4 @@
-"""The hook that shows the training set to the losses."""
+"""Test the hook that shows the training set to the losses."""
 
 import copy
 import logging
@@ -134,7 +134,7 @@ def test_a_test_of_a_training_config_reads_no_training_set(cfg, logged):
     assert not runner.model.head.loss_module.frequencies.known
 
 
-def test_without_the_hook_the_training_says_what_to_do(cfg):
+def test_without_the_hook_the_error_names_it(cfg):
     with pytest.raises(ValueError, match=r'class frequencies are not known yet: .*mmml_losses\.TrainingSetHook'):
         build_runner(cfg, 'without', custom_hooks=[]).train()
 
@@ -172,7 +172,7 @@ def test_losses_share_before_the_checkpoint_is_saved(cfg):
         assert saved['head.loss_module.shared'] == epoch
 
 
-def test_all_losses_that_ask_are_shown_the_same_labels(logged, monkeypatch):
+def test_all_losses_that_request_labels_are_shown_the_same(logged, monkeypatch):
     dataset = Listed([dict(gt_label=[0, 2]), dict(gt_label=[2])])
     losses = DBFocalLoss(), SumLoss(losses=dict(cb=CBFocalLoss(), bce=BCELoss())), DBFocalLoss([1, 1, 1], 5)
     runner = fake_runner(dataset, *losses)
@@ -198,7 +198,7 @@ class Curious(nn.Module):
         self.wants_training_labels = False
 
 
-def test_any_module_that_asks_is_shown_the_labels(logged):
+def test_any_module_that_requests_labels_is_shown_them(logged):
     head = Curious()
     head.frequencies = CBFocalLoss().frequencies  # is asked by its owner, and cannot be shown anything itself
     runner = fake_runner(Listed([dict(gt_label=[0, 2]), dict(gt_label=[2])], classes=None), head)
@@ -207,7 +207,7 @@ def test_any_module_that_asks_is_shown_the_labels(logged):
     assert logged == ['Training set shown to Curious: 2 images, 4 classes']
 
 
-def test_nothing_is_read_for_losses_that_do_not_ask(monkeypatch):
+def test_nothing_is_read_for_losses_that_request_nothing(monkeypatch):
     monkeypatch.setattr(training_set, 'read_training_set', None)
     TrainingSetHook().before_train(fake_runner(None, BCELoss(), DBFocalLoss([1, 2], 3)))
 
@@ -257,7 +257,7 @@ def test_every_image_counts_once_in_wrappers():
     assert sample_idx.tolist() == [0, 1, 0, 1, 2]
 
 
-def test_a_dataset_with_its_own_data_infos_is_asked_for_them():
+def test_data_infos_come_from_a_dataset_with_its_own():
     class Relabelled(Listed):
         def get_data_info(self, idx):
             return {**super().get_data_info(idx), 'gt_label': [2], 'sample_idx': 10 + idx}
@@ -316,18 +316,18 @@ def test_the_head_knows_the_classes_where_the_dataset_does_not(logged):
         ([dict(gt_label=[0])], None, r"classes must be in the metainfo of Listed, or num_classes in the model's head"),
     ],
 )
-def test_bad_labels_are_refused(infos, classes, message):
+def test_bad_labels_are_rejected(infos, classes, message):
     with pytest.raises(ValueError, match=message):
         labels_of(Listed(infos, classes=None), classes)
 
 
-def test_datasets_of_another_kind_are_refused():
+def test_datasets_of_another_kind_are_rejected():
     dataset = torch.utils.data.TensorDataset(torch.zeros(3))
     with pytest.raises(ValueError, match=r'dataset of MMEngine.s kind.*got TensorDataset: give class_frequencies as a'):
         TrainingSetHook().before_train(fake_runner(dataset, DBFocalLoss()))
 
 
-def test_samples_that_share_an_index_are_refused_for_losses_that_remember_them():
+def test_samples_that_share_an_index_are_rejected_for_losses_that_remember_them():
     dataset = ConcatDataset([Listed([dict(gt_label=[0]), dict(gt_label=[1])]) for _ in range(2)])
     message = 'sample_idx must name one image each for LargeLossCorrection, got 0 for 2 images: .* ConcatDataset'
     with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""Checkpoints of MMEngine load, and nothing else in a checkpoint does."""
+"""Test that checkpoints of MMEngine load, and nothing else in a checkpoint does."""
 
 import pickle
 
@@ -88,7 +88,7 @@ def test_one_cycle_schedules_load_whichever_getattr_torch_takes():
         (Runs(eval, '1 + 1'), 'eval'),
     ],
 )
-def test_a_foreign_class_is_still_refused(tmp_path, content, reason):
+def test_a_foreign_class_is_still_rejected(tmp_path, content, reason):
     torch.save(dict(state_dict={}, meta=content), tmp_path / 'foreign.pth')
     with pytest.raises(pickle.UnpicklingError):
         torch.load(tmp_path / 'foreign.pth')
@@ -127,7 +127,7 @@ def test_a_file_that_holds_no_checkpoint_is_named(tmp_path):
 
 
 @needs_protection
-def test_resuming_refuses_a_config_that_mmengine_would_run(tmp_path):
+def test_resuming_rejects_a_config_that_mmengine_would_run(tmp_path):
     torch.save(dict(state_dict={}, meta=dict(config='print("ran")')), tmp_path / 'text.pth')
     checkpoints.check_checkpoint(tmp_path / 'text.pth')
     with pytest.raises(CheckpointError, match=r"would run the text of its meta\['config'\]"):

@@ -1,4 +1,4 @@
-"""The table of MMDetection's classes, and how to install them."""
+"""Test the lists of MMDetection's classes, and the advice how to install it."""
 
 import inspect
 import re
@@ -91,7 +91,7 @@ def test_every_head_of_the_installed_mmdetection_is_in_the_table():
 
 @pytest.mark.needs_mmdet
 @pytest.mark.parametrize('name', mmdet.SCORING_BASES)
-def test_the_bases_that_score_through_the_loss_ask_it(name):
+def test_the_listed_bases_score_through_the_loss(name):
     from mmdet import models
 
     base = next(base for kind in (models.RetinaHead, models.BBoxHead) for base in kind.__mro__ if base.__name__ == name)

@@ -1,4 +1,4 @@
-"""MMPretrain's own classes work with this package, whatever was imported first."""
+"""Test that MMPretrain's own classes work with this package, whatever was imported first."""
 
 import subprocess
 import sys

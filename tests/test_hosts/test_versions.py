@@ -1,4 +1,4 @@
-"""Repairs of the installed stack, which leave alone what fits."""
+"""Test that repairs of the installed packages change only what is broken."""
 
 import subprocess
 import sys

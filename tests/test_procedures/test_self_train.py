@@ -1,4 +1,4 @@
-"""Self-training: whatever interrupts it, the same call ends with the weights of an unbroken run."""
+"""Test that an interrupted self-training ends with the weights of an uninterrupted one."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ def features(tmp_path_factory) -> Path:
 
 
 def config(features, folder, seed=0):
-    """A training in which half of the labels are hidden."""
+    """Return the config of a training in which half of the labels are hidden."""
     cfg = feature_config(features, folder)
     cfg.launcher = 'none'
     cfg.randomness.seed = seed
@@ -60,7 +60,7 @@ def assert_same_weights(first, second, number=1):
 
 @pytest.fixture(scope='module')
 def unbroken(features, tmp_path_factory, unformatted_configs):
-    """A run that nothing interrupts: the training, its figures and what it said."""
+    """Run without interruption, and return the training, its figures and its log lines."""
     return run(config(features, tmp_path_factory.mktemp('unbroken') / 'run'))
 
 
@@ -99,7 +99,7 @@ def test_the_second_training_has_the_corrected_labels(unbroken, features):
     assert not torch.equal(weights(training, 0)['head.fc.weight'], weights(training, 1)['head.fc.weight'])
 
 
-def test_the_label_file_tells_its_making_without_folders(unbroken, tmp_path):
+def test_the_label_file_records_its_making_without_folders(unbroken, tmp_path):
     training, *_ = unbroken
     text = training.labels_of(1).read_text()
     assert json.loads(text)['made_by'] == dict(
@@ -166,7 +166,7 @@ def test_more_rounds_go_on_from_the_last(unbroken, features, tmp_path):
     assert (Relabelled(first, more.labels_of(2)).observed_labels() >= first.observed_labels()).all()
 
 
-def test_other_settings_are_refused_with_what_differs(unbroken, features):
+def test_other_settings_are_rejected_with_what_differs(unbroken, features):
     folder = unbroken[0].folder
     before = {file: file.read_bytes() for file in folder.rglob('*') if file.is_file()}
     cfg = config(features, folder)
@@ -185,7 +185,7 @@ def test_other_settings_are_refused_with_what_differs(unbroken, features):
     assert {file: file.read_bytes() for file in folder.rglob('*') if file.is_file()} == before
 
 
-def test_a_record_that_cannot_be_read_is_refused(features, tmp_path):
+def test_a_record_that_cannot_be_read_is_rejected(features, tmp_path):
     (tmp_path / self_training.RECORD_FILE).write_text('{"settings": {')
     with pytest.raises(UsageError, match=r'self_training\.json cannot be read'):
         run(config(features, tmp_path))
@@ -216,7 +216,7 @@ def test_a_random_seed_stays_that_of_the_folder(features, tmp_path):
         ({'test_dataloader': None}, {}, 'the config has no test_dataloader'),
     ],
 )
-def test_bad_calls_are_refused_before_anything_is_written(features, tmp_path, change, arguments, message):
+def test_bad_calls_are_rejected_before_anything_is_written(features, tmp_path, change, arguments, message):
     cfg = config(features, tmp_path / 'run')
     cfg.merge_from_dict(change)
     with pytest.raises(UsageError, match=message):
