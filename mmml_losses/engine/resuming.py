@@ -1,24 +1,31 @@
 """Resume a training so that it ends like an uninterrupted one, and open checkpoints safely.
 
-This module chooses the checkpoint, checks that it is harmless, and compares its loss and settings with those in use.
-These other parts take part, each for one reason:
+``tools/train.py --resume`` calls :func:`train`. It takes these steps:
 
-- :mod:`mmml_losses.hosts.checkpoints` lets torch unpickle weights and MMEngine's log, and nothing that could run code.
-- :class:`mmml_losses.engine.EpochSeedHook` derives random numbers from seed, epoch and rank, so that epoch 5 of a
-  resumed training has the augmentations and batches of epoch 5. :class:`mmml_losses.datasets.ClassAwareSampler` derives
-  its order in the same way.
-- Persistent workers would keep the random numbers of earlier epochs. The hook logs that they are on;
+1. :func:`latest_checkpoint` finds the last checkpoint of the work folder, also if the folder was moved.
+2. :func:`safe_checkpoint` downloads a checkpoint behind an address, and lets :mod:`mmml_losses.hosts.checkpoints` check
+   that it holds weights and MMEngine's log, and nothing that could run code.
+3. It raises an error if the work folder holds a training with another loss, and warns if hyper-parameters differ.
+4. The Runner loads model, optimiser, schedules and the number of the epoch, and goes on with the next epoch.
+
+Every other state has its owner:
+
+- Random numbers: :class:`EpochSeedHook` derives them from seed, epoch and rank, so that epoch 5 of a resumed training
+  has the augmentations and batches of epoch 5. :class:`mmml_losses.datasets.ClassAwareSampler` derives its order in the
+  same way. Persistent workers would keep their random numbers, and the hook logs if they are on;
   ``--no-persistent-workers`` and :mod:`mmml_losses.procedures.self_train` switch them off.
-- ``SampleMemory`` (:mod:`mmml_losses.losses.core.memory`) saves what a loss remembers of each sample in the checkpoint.
+- Memory of samples: ``SampleMemory`` (:mod:`mmml_losses.losses.core.memory`) keeps it in the checkpoint, and
   :class:`mmml_losses.engine.TrainingSetHook` shares it between processes before each checkpoint.
-- ``ClassFrequencies`` (:mod:`mmml_losses.losses.core.frequencies`) saves the counts of the training set, and warns if
-  the training set has others.
-- ``configs/_base_/default_runtime.py`` keeps two checkpoints: the hook deletes before it writes, and a training killed
-  in between resumes from the other.
-- :mod:`mmml_losses.procedures.self_train` resumes a procedure of several trainings by the record of its stages.
+- Class frequencies: ``ClassFrequencies`` (:mod:`mmml_losses.losses.core.frequencies`) keeps them in the checkpoint, and
+  warns if the training set has others.
+- Fitted links: :class:`mmml_losses.engine.PostHocCalibrationHook` keeps them in the last checkpoint.
+- A training killed while it saves: ``configs/_base_/default_runtime.py`` keeps two checkpoints. MMEngine deletes the
+  older one before it writes, and the training resumes from the other.
+- Procedures of several stages: :class:`WorkRecord` keeps their settings, seed and finished stages for
+  :mod:`mmml_losses.procedures.self_train` and :mod:`mmml_losses.procedures.extract_features`.
 
-The section "Resuming" of ``docs/procedures.md`` describes it for users; ``tests/test_engine/test_resuming.py`` compares
-resumed trainings with uninterrupted ones.
+An interrupted epoch is repeated from its beginning. ``docs/procedures.md`` describes resuming for users, and
+``tests/test_engine/test_resuming.py`` compares resumed trainings with uninterrupted ones.
 """
 
 from __future__ import annotations
@@ -72,18 +79,18 @@ def train(cfg: Config, datasets: Mapping[int, BaseDataset] | None = None) -> Run
 
 @HOOKS.register_module()
 class EpochSeedHook(Hook):
-    """Makes the randomness of an epoch depend on the seed, the epoch and the rank alone.
+    """Make the random numbers of an epoch depend on the seed, the epoch and the rank alone.
 
-    A Runner seeds its random number generators once, so a training resumed at epoch 5 would draw the augmentations of
-    epoch 0 again. With this hook it draws those of epoch 5, and ends with the weights of an unbroken training. It also
-    gives the loader's workers new numbers in each epoch; persistent workers keep theirs, and with them a resumed
-    training is as good as an unbroken one, but not equal to it.
+    A Runner seeds its random number generators once, so a training resumed at epoch 5 would repeat the augmentations of
+    epoch 0. With this hook it has those of epoch 5, and ends with the weights of an uninterrupted training. The hook
+    also seeds the workers of the dataloader in each epoch. Persistent workers keep their seed, and with them a resumed
+    training is as good as an uninterrupted one, but not equal to it.
     """
 
     priority = 'VERY_HIGH'
 
     def before_train(self, runner: Runner) -> None:
-        """Say it when workers outlive the epochs."""
+        """Log that persistent workers are on."""
         if runner.train_dataloader.persistent_workers:
             print_log(
                 'persistent_workers is on: a resumed training will not repeat an unbroken one exactly',
@@ -91,7 +98,7 @@ class EpochSeedHook(Hook):
             )
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Seed this process, and the workers that this epoch is about to start."""
+        """Seed this process, and the workers that this epoch will start."""
         # SeedSequence keeps neighbouring seeds, epochs and ranks apart. MMEngine adds the number of the worker to the
         # seed, which must stay below 2**32.
         state = np.random.SeedSequence((runner.seed, runner.epoch, get_rank())).generate_state(1)
@@ -101,7 +108,7 @@ class EpochSeedHook(Hook):
         torch.manual_seed(seed)
         loader = runner.train_dataloader
         start = loader.worker_init_fn
-        # Only MMEngine's own: a user's function of another kind stays.
+        # MMEngine's own function; that of a user stays.
         if isinstance(start, partial) and start.func is worker_init_fn:
             loader.worker_init_fn = partial(worker_init_fn, **{**start.keywords, 'seed': seed})
 
