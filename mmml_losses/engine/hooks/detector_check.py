@@ -47,21 +47,16 @@ class DetectorCheckHook(Hook):
 
 
 def check_detector(model: nn.Module) -> None:
-    """Raise a ValueError for a detector with a head and a loss of this package that do not fit together.
-
-    Args:
-        model: Any model. Heads with losses of other projects are not checked.
-    """
+    """Raise a ValueError for a head and a loss of this package that do not fit together."""
     for name, module in model.named_modules():
         loss = getattr(module, 'loss_cls', None)
         if isinstance(loss, MultiLabelLoss):
             for check in (_check_loss, _check_channels, _check_use, _check_match, _check_assigners, _check_link):
                 check(f'{name}.loss_cls', module, loss)
-    for name, module in model.named_modules():  # parts around heads, after the heads themselves
-        if _is_roi_head(module):
-            _check_roi_head(name, module)
-        if is_a(module, 'SoftTeacher'):
-            _check_soft_teacher(module)
+    in_soft_teacher = any(is_a(module, 'SoftTeacher') for module in model.modules())
+    for name, module in model.named_modules():  # RoI heads, after the heads inside them
+        if hasattr(module, 'bbox_sampler') and hasattr(module, 'bbox_head'):
+            _check_roi_head(name, module, in_soft_teacher)
 
 
 def _check_loss(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
@@ -74,17 +69,12 @@ def _check_loss(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
             f'{place} must be a loss of anchors, queries or proposals, got {type(loss).__name__}: '
             f'{loss.reason_against_anchors}'
         )
-    if _only_regularizes(loss):
+    parts = (part for part in loss.modules() if isinstance(part, MultiLabelLoss) and not isinstance(part, SumLoss))
+    if all(isinstance(part, REGULARIZERS) for part in parts):
         raise ValueError(
             f'{place} must be a loss, or a SumLoss with one, got {type(loss).__name__}: regularisers alone do not '
             'teach what an anchor shows'
         )
-
-
-def _only_regularizes(loss: MultiLabelLoss) -> bool:
-    if isinstance(loss, SumLoss):
-        return all(_only_regularizes(part) for part in loss.losses.values())
-    return isinstance(loss, REGULARIZERS)
 
 
 def _check_channels(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
@@ -180,32 +170,21 @@ def _with_link(loss: MultiLabelLoss) -> str:
     return f'{type(loss).__name__} with the link {type(loss.link).__name__}'
 
 
-def _is_roi_head(module: nn.Module) -> bool:
-    return hasattr(module, 'bbox_sampler') and hasattr(module, 'bbox_head')
-
-
 def _as_list(parts) -> list:
     """Return the parts of a RoI head, which has several as a cascade and one otherwise."""
     return list(parts) if isinstance(parts, (list, nn.ModuleList)) else [parts]
 
 
-def _our_losses_in(roi_head: nn.Module) -> list[MultiLabelLoss]:
-    losses = [head.loss_cls for head in _as_list(roi_head.bbox_head)]
-    return [loss for loss in losses if isinstance(loss, MultiLabelLoss)]
-
-
-def _check_soft_teacher(detector: nn.Module) -> None:
-    for roi_head in filter(_is_roi_head, detector.modules()):
-        for loss in _our_losses_in(roi_head):
-            raise ValueError(
-                'model.detector.roi_head.bbox_head.loss_cls must be a loss with a background channel for SoftTeacher, '
-                f'got {type(loss).__name__}: it weighs the background of unlabelled images by the score of that '
-                'channel, which would be 0'
-            )
-
-
-def _check_roi_head(place: str, roi_head: nn.Module) -> None:
-    losses = _our_losses_in(roi_head)
+def _check_roi_head(place: str, roi_head: nn.Module, in_soft_teacher: bool) -> None:
+    """Check that a RoI head and what is around it score and choose proposals without a background channel."""
+    heads = _as_list(roi_head.bbox_head)
+    losses = [head.loss_cls for head in heads if isinstance(head.loss_cls, MultiLabelLoss)]
+    if losses and in_soft_teacher:
+        raise ValueError(
+            'model.detector.roi_head.bbox_head.loss_cls must be a loss with a background channel for SoftTeacher, '
+            f'got {type(losses[0]).__name__}: it weighs the background of unlabelled images by the score of that '
+            'channel, which would be 0'
+        )
     if losses and is_a(roi_head, 'PISARoIHead'):
         raise ValueError(
             f"{place}.type must be one that does not choose proposals by the loss, such as 'StandardRoIHead', for "
@@ -213,7 +192,7 @@ def _check_roi_head(place: str, roi_head: nn.Module) -> None:
             'takes a softmax in its carl_loss'
         )
     if losses:
-        _check_stages(place, _as_list(roi_head.bbox_head))
+        _check_stages(place, heads)
     _check_samplers(roi_head)
 
 
@@ -254,14 +233,10 @@ def _check_samplers(roi_head: nn.Module) -> None:
 
 
 def check_ignored_boxes(model: nn.Module, dataset: BaseDataset) -> None:
-    """Raise a ValueError if a label wrapper made boxes unknown and the detector would take them for background.
+    """Raise a ValueError if a label wrapper made boxes unknown and a detector would take them for background.
 
     Most configs of MMDetection do. Their assigners ignore boxes only with an ``ignore_iof_thr`` above 0, and only in
     images that have another box. FCOS and the DETR family never ignore boxes.
-
-    Args:
-        model: Any model. Only detectors are checked.
-        dataset: The training set.
     """
     makers = [part for part in walk(dataset, any_parts_of) if isinstance(part, LabelWrapper) and part.has_unknown()]
     assigning = list(_assigning_parts(model))
