@@ -63,9 +63,7 @@ Plain = str | float | bool | None
 def train(cfg: Config, datasets: Mapping[int, BaseDataset] | None = None) -> Runner:
     """Train, from the checkpoint that the config names or, if it resumes and names none, from the latest.
 
-    Args:
-        cfg: The config.
-        datasets: Datasets that need not be built again, see :func:`mmml_losses.engine.config_data.require_data`.
+    Datasets that :func:`mmml_losses.engine.config_data.require_data` has built are not built again.
     """
     resume, checkpoint = cfg.get('resume', False), cfg.get('load_from')
     if resume and checkpoint is None:
@@ -134,49 +132,33 @@ def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
         resume: Whether a training goes on from it. Then it must not lie in the work folder of a training with another
             loss, and must hold no text that MMEngine would run.
     """
-    scheme = urlparse(path).scheme
-    if scheme in ('http', 'https'):
-        path = _download(path)
+    address = urlparse(path)
+    if address.scheme in ('http', 'https'):
+        url, path = path, str(Path(torch.hub.get_dir(), 'checkpoints', Path(address.path).name))
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            if not Path(path).is_file():
+                torch.hub.download_url_to_file(url, path)  # the file appears when it is complete
+        except OSError as error:
+            raise UsageError(f'checkpoint {url} could not be downloaded: {error}') from None
     elif '://' in path:
         raise UsageError(f'checkpoint {path} must be a local file or an http(s) address: no other kind can be checked')
     checkpoint = check_checkpoint(path, resume=resume)
     if resume and Path(path).resolve().parent == Path(cfg.work_dir).resolve():
-        _reject_folder_of_other_loss(checkpoint, cfg)
+        trained, used = loss_in_text(checkpoint.get('meta', {}).get('cfg')), loss_in_text(cfg.pretty_text)
+        # Other hyper-parameters of the same loss are only warned of: changing them may be intended.
+        if trained is not None and used is not None and describe_loss(trained) != describe_loss(used):
+            raise UsageError(
+                f'{cfg.work_dir} holds a training with the loss {describe_loss(trained)}, which cannot be resumed with '
+                f'the loss {describe_loss(used)}. Resume with the config and --loss of that training, or choose '
+                'another --work-dir'
+            )
     warn_of_other_loss(checkpoint, cfg)
     return path
 
 
-def _download(url: str) -> str:
-    file = Path(torch.hub.get_dir(), 'checkpoints', Path(urlparse(url).path).name)
-    if not file.is_file():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            torch.hub.download_url_to_file(url, str(file))  # the file appears when it is complete
-        except OSError as error:
-            raise UsageError(f'checkpoint {url} could not be downloaded: {error}') from None
-    return str(file)
-
-
-def _reject_folder_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
-    """Stop a training that would go on in the work folder of a training with another loss.
-
-    The same loss with other hyper-parameters passes, with a warning: changing them may be intended.
-    """
-    trained, used = loss_in_text(checkpoint.get('meta', {}).get('cfg')), loss_in_text(cfg.pretty_text)
-    if trained is not None and used is not None and describe_loss(trained) != describe_loss(used):
-        raise UsageError(
-            f'{cfg.work_dir} holds a training with the loss {describe_loss(trained)}, which cannot be resumed with the '
-            f'loss {describe_loss(used)}. Resume with the config and --loss of that training, or choose another '
-            '--work-dir'
-        )
-
-
 def describe_loss(loss: Mapping | list | str) -> str:
-    """Return the name of a loss and the names of its parts, without hyper-parameters, such as ``SumLoss(spa=SPALoss)``.
-
-    Args:
-        loss: The config of a loss, a list of them for the stages of a cascade, or the name of a term.
-    """
+    """Return the name of a loss, of its parts or of all losses of a cascade, such as ``SumLoss(spa=SPALoss)``."""
     if isinstance(loss, list):
         return ', '.join(map(describe_loss, loss))
     if not isinstance(loss, Mapping):
@@ -204,9 +186,9 @@ def _flatten(name: str, value: object) -> Iterator[tuple[str, Plain]]:
 
 
 class WorkRecord:
-    """A json file in a folder with the settings that the work there was begun with, and its finished stages.
+    """A json file in a folder with the settings with which the work there was begun, and its finished stages.
 
-    The work goes on with the same settings alone. All processes of a distributed run read the file; the main process
+    The work can only go on with the same settings. All processes of a distributed run read the file; the main process
     writes it.
 
     Args:
@@ -216,14 +198,9 @@ class WorkRecord:
         option: The option that names another folder, for error messages.
 
     Attributes:
-        settings: The settings.
         draws: The random numbers.
         finished: Results of each finished stage that later stages need, by the name of the stage.
     """
-
-    settings: dict[str, Plain]
-    draws: dict[str, Plain]
-    finished: dict[str, dict]
 
     def __init__(
         self,
@@ -237,15 +214,16 @@ class WorkRecord:
         barrier()  # no process may write before all have looked, nor look before the file is complete
         exists = file.is_file()
         barrier()
-        content = self._read() if exists else dict(settings=dict(settings), draws=dict(draws or {}), finished={})
-        self.settings, self.draws, self.finished = content['settings'], content['draws'], content['finished']
+        self._content = self._read() if exists else dict(settings=dict(settings), draws=dict(draws or {}), finished={})
+        self.draws: dict[str, Plain] = self._content['draws']
+        self.finished: dict[str, dict] = self._content['finished']
         if exists:
             self._reject_other_settings(settings)
         else:
             self._write()
 
     def finish(self, stage: str, **result) -> None:
-        """Record a finished stage, with what later stages need of it in json's types."""
+        """Record a finished stage, with the results that later stages need, in json's types."""
         self.finished[stage] = result
         self._write()
 
@@ -254,13 +232,12 @@ class WorkRecord:
             try:
                 self.file.parent.mkdir(parents=True, exist_ok=True)
                 with replacing(self.file) as temporary:
-                    content = dict(settings=self.settings, draws=self.draws, finished=self.finished)
-                    temporary.write_text(json.dumps(content, indent=1), encoding='utf-8')
+                    temporary.write_text(json.dumps(self._content, indent=1), encoding='utf-8')
             except OSError as error:
                 raise UsageError(f'{self.file} cannot be written: {error.strerror}') from None
         barrier()
 
-    def _read(self) -> dict:
+    def _read(self) -> dict[str, dict]:
         try:
             content = json.loads(self.file.read_text(encoding='utf-8'))
             if not all(isinstance(content[key], dict) for key in ('settings', 'draws', 'finished')):
@@ -272,12 +249,11 @@ class WorkRecord:
         return content
 
     def _reject_other_settings(self, settings: Mapping[str, Plain]) -> None:
-        before, absent = self.settings, 'not set'
-        lines = [
-            f'  {name}: {before.get(name, absent)!r} there, {settings.get(name, absent)!r} now'
-            for name in sorted({*before, *settings})
-            if before.get(name, absent) != settings.get(name, absent)
-        ]
+        pairs = {
+            name: tuple(found.get(name, 'not set') for found in (self._content['settings'], settings))
+            for name in sorted({*self._content['settings'], *settings})
+        }
+        lines = [f'  {name}: {there!r} there, {now!r} now' for name, (there, now) in pairs.items() if there != now]
         if len(lines) > MOST_DIFFERENCES:
             lines[MOST_DIFFERENCES:] = [f'  and {len(lines) - MOST_DIFFERENCES} more']
         if lines:
