@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,8 +47,7 @@ class Split:
         loader: Config of the test dataloader.
         scope: The default scope of the config.
         classes: Names of the C classes.
-        arrays: Arrays for the file: ``labels`` (N, C), ``ids`` (N,) and, if label wrappers hide labels, ``true_labels``
-            (N, C).
+        arrays: ``labels`` (N, C), ``ids`` (N,) and, if label wrappers hide labels, ``true_labels`` (N, C).
     """
 
     name: str
@@ -119,13 +118,7 @@ class FeatureParts:
 
 
 def prepare_split(cfg: Config, name: str, config_file: str) -> Split:
-    """Build the dataset of a dataloader to read it once: unaugmented, in order, each image once.
-
-    Args:
-        cfg: The config, which is not changed.
-        name: The dataloader, such as ``'train'``.
-        config_file: File of the config, for error messages.
-    """
+    """Build the dataset of a dataloader of a config to read it once: unaugmented, in order, each image once."""
     cfg = deepcopy(cfg)
     loader = cfg.get(f'{name}_dataloader')
     while loader is not None and type_name(loader.dataset).rpartition('.')[2] in REPEATING:
@@ -142,26 +135,26 @@ def prepare_split(cfg: Config, name: str, config_file: str) -> Split:
     return Split(name, dataset, loader, scope, classes, arrays)
 
 
-def extract_split(model: nn.Module, split: Split, parts: FeatureParts, log: Callable[[str], None] = print) -> None:
-    """Compute the features of the images of a split that have none yet.
-
-    Args:
-        model: See :func:`mmml_losses.procedures.feature_model.build_feature_model`.
-        split: The images.
-        parts: Receives the features.
-        log: Called with lines about the progress if there is no progress bar.
-    """
+@torch.inference_mode()
+def extract_split(model: nn.Module, split: Split, parts: FeatureParts) -> None:
+    """Compute the features of the images of a split that have none yet, and show the progress."""
     done, total = parts.count(split.name), len(split.dataset)
     if done:
-        log(f'{split.name}: goes on after {done:,} of {total:,} images')
-    bar = ProgressBar(total - done, file=sys.stderr) if shows_progress_bar() and done < total else None
-    for features in _feature_batches(model, split, start=done):
-        parts.add(split.name, features)
+        print(f'{split.name}: goes on after {done:,} of {total:,} images')
+    if done == total:
+        return
+    loader = dict(split.loader, dataset=_NamedFailures(split.dataset), sampler=range(done, total))
+    with DefaultScope.overwrite_default_scope(split.scope):
+        batches = Runner.build_dataloader(loader)
+    bar = ProgressBar(total - done, file=sys.stderr) if shows_progress_bar() else None
+    for batch in batches:
+        features = pooled_features(model, model.data_preprocessor(batch, False)['inputs'])
+        parts.add(split.name, features.float().cpu().numpy())
         lines_before, done = done // IMAGES_PER_LINE, done + len(features)
         if bar is not None:
             bar.update(len(features))
         elif done == total or done // IMAGES_PER_LINE > lines_before:
-            log(f'{split.name}: {done:,} of {total:,} images')
+            print(f'{split.name}: {done:,} of {total:,} images')
     if bar is not None:
         bar.file.write('\n')
 
@@ -185,26 +178,10 @@ class _NamedFailures(torch.utils.data.Dataset):
             raise OSError(f'{name} cannot be loaded: {reason}') from None
 
 
-@torch.inference_mode()
-def _feature_batches(model: nn.Module, split: Split, start: int) -> Iterator[np.ndarray]:
-    positions = range(start, len(split.dataset))
-    if not positions:
-        return
-    loader = {key: value for key, value in split.loader.items() if key not in ('dataset', 'sampler')}
-    with DefaultScope.overwrite_default_scope(split.scope):
-        batches = Runner.build_dataloader(dict(loader, dataset=_NamedFailures(split.dataset), sampler=positions))
-    for batch in batches:
-        features = pooled_features(model, model.data_preprocessor(batch, False)['inputs'])
-        yield features.float().cpu().numpy()
-
-
 def settings_of(cfg: Config, checkpoint: str, splits: Sequence[Split]) -> dict[str, Plain]:
     """Return everything that the features depend on: settings, and checksums of weights and labels.
 
-    Args:
-        cfg: The config of the model.
-        checkpoint: File of its weights. Of an address, the text counts.
-        splits: The images.
+    The checkpoint is a file, or an address of which the text counts.
     """
     parts = dict(
         model={key: value for key, value in cfg.model.items() if key != 'head'},
@@ -224,23 +201,17 @@ def _read_arrays(dataset: BaseDataset, name: str) -> tuple[tuple[str, ...], dict
         raise UsageError(f'no features of the {name} dataset: {error}') from None
     if len(labels.observed) != len(dataset):
         raise UsageError(f'no features of the {name} dataset: it has {len(dataset)} samples of {len(labels.observed)}')
-    arrays = dict(labels=labels.observed, ids=np.array(_sample_names(dataset, labels.observed), dtype=str))
+    # The names by which label wrappers draw labels, so that features get the same labels as images.
+    if labels.observed.dtype == np.int8:
+        names = read_labels(dataset).keys
+    else:  # soft labels, which no wrapper takes
+        infos = (dataset.get_data_info(position) for position in range(len(dataset)))
+        names = [info.get('sample_name') or Path(info.get('img_path', str(at))).name for at, info in enumerate(infos)]
+    # Datasets in a ConcatDataset may have images of the same name.
+    arrays = dict(labels=labels.observed, ids=np.array(numbered(list(map(str, names))), dtype=str))
     if not np.array_equal(labels.observed, labels.true):
         arrays['true_labels'] = labels.true
     return labels.classes, arrays
-
-
-def _sample_names(dataset: BaseDataset, labels: np.ndarray) -> list[str]:
-    """Return the names by which label wrappers draw labels, so that features get the same labels as images.
-
-    Names are made unique: datasets in a ``ConcatDataset`` may have images of the same name.
-    """
-    if labels.dtype == np.int8:
-        return numbered(list(read_labels(dataset).keys))
-    # Label wrappers take no soft labels.
-    infos = (dataset.get_data_info(position) for position in range(len(dataset)))
-    names = (info.get('sample_name') or Path(info.get('img_path', str(at))).name for at, info in enumerate(infos))
-    return numbered(list(map(str, names)))
 
 
 def _sha256(content: bytes) -> str:
