@@ -42,11 +42,8 @@ class ClassifierPriorHook(Hook):
 def start_classifiers(model: nn.Module) -> dict[str, float]:
     """Give the untrained classifiers of a detector the biases that the links of their losses map to 0.01.
 
-    Args:
-        model: Any model. Layers with biases other than those of MMDetection's initialisation stay as they are.
-
-    Returns:
-        The mean of the new biases by the name of the layer.
+    Layers with biases other than those of MMDetection's initialisation stay as they are. Return the mean of the new
+    biases by the name of the layer.
     """
     started = {}
     for head_name, head in model.named_modules():

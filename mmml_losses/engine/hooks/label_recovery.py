@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import torch
 from mmengine.dataset import BaseDataset
-from mmengine.dist import all_reduce, get_world_size
+from mmengine.dist import all_reduce
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
 from mmengine.runner import Runner
@@ -81,12 +81,13 @@ class LabelRecoveryHook(Hook):
                 f'or a training set with pseudo labels, got {" and ".join(names) or "no loss of this package"} and '
                 'labels as they were given: threshold=... judges what the model predicts'
             )
-        if not self._labels.num_hidden:
-            self._log('the training set hides no positive label: there is nothing to recover', logging.WARNING)
+        if not ((self._labels.true == 1) & (self._labels.given != 1)).any():
+            message = 'Label recovery: the training set hides no positive label: there is nothing to recover'
+            print_log(message, logger='current', level=logging.WARNING)
 
     def before_train_epoch(self, runner: Runner) -> None:
         """Watch the calls of the losses from now on."""
-        self._found = LabelRecovery.empty(self._labels.num_classes)
+        self._found = LabelRecovery.empty(self._labels.true.shape[1])
         # Only while an epoch runs, so that copies of the model, which other hooks make, are not watched.
         for loss, correction in self._corrections.items():
             # Plain Python, also in compiled losses.
@@ -104,11 +105,10 @@ class LabelRecoveryHook(Hook):
         self._data_samples = None
         if self._corrections:
             counts = torch.from_numpy(self._found.counts())
-            if get_world_size() > 1:
-                all_reduce(counts)
+            all_reduce(counts)
             self.recovery = LabelRecovery.from_counts(counts.numpy())
         else:
-            self.recovery = self._labels.recovery_of_pseudo_labels()
+            self.recovery = label_recovery(self._labels.given, self._labels.true, self._labels.observed)
         self._report(self.recovery, max(len(self._corrections), 1), runner)
 
     def _report(self, recovery: LabelRecovery, num_losses: int, runner: Runner) -> None:
@@ -117,14 +117,15 @@ class LabelRecoveryHook(Hook):
         shares = {name: 100 * value for name, value in shares.items() if not math.isnan(value)}
         counts = {name: getattr(recovery, name) / num_losses for name in COUNTS}
         hidden, corrected, recovered, rejected = (f'{count:,.0f}' for count in counts.values())
-        self._log(
-            f'epoch {runner.epoch + 1}: '
+        message = (
+            f'Label recovery: epoch {runner.epoch + 1}: '
             + (f'on average of {num_losses} losses ' if num_losses > 1 else '')
             + f'{recovered} of {hidden} hidden positives are among the {corrected} corrected labels'
             + (f', {rejected} labels are left open' if recovery.num_rejected else '')
             + (f', {recovery.num_unknown / num_losses:,.0f} labels have no known truth' if recovery.num_unknown else '')
             + (f' ({", ".join(f"{name} {value:.2f}" for name, value in shares.items())})' if shares else '')
         )
+        print_log(message, logger='current', level=logging.INFO)
         scalars = {f'label_recovery/{name}': value for name, value in (shares | counts).items()}
         runner.visualizer.add_scalars(scalars, step=runner.epoch + 1)
 
@@ -140,9 +141,6 @@ class LabelRecoveryHook(Hook):
         corrected = correction(logits, target, **call.get('kwargs', {}))
         self._found += label_recovery(self._labels.given[rows], self._labels.true[rows], corrected)
 
-    def _log(self, message: str, level: int = logging.INFO) -> None:
-        print_log(f'Label recovery: {message}', logger='current', level=level)
-
 
 class HiddenLabels:
     """The labels of a training set that hides some, by sample.
@@ -157,7 +155,13 @@ class HiddenLabels:
     """
 
     def __init__(self, dataset: BaseDataset):
-        wrappers = _label_wrappers(dataset)
+        wrappers = list({id(part): part for part in outermost_views(dataset)}.values())
+        for part in wrappers:
+            if not isinstance(part, LabelWrapper):
+                raise ValueError(
+                    f'LabelRecoveryHook needs a training set that knows its true labels, got {type(part).__name__} '
+                    'outside of any label wrapper, such as mmml_losses.Relabelled'
+                )
         self.true = np.concatenate([wrapper.true_labels() for wrapper in wrappers])
         self.given = np.concatenate([wrapper.uncorrected_labels() for wrapper in wrappers])
         self.observed = np.concatenate([wrapper.observed_labels() for wrapper in wrappers])
@@ -166,18 +170,6 @@ class HiddenLabels:
             self.observed = self.given
         # A position identifies a sample of one wrapper. In a ConcatDataset the file is needed as well.
         self._positions = None if len(wrappers) == 1 else self._position_by_file(wrappers)
-
-    @property
-    def num_classes(self) -> int:
-        return self.true.shape[1]
-
-    @property
-    def num_hidden(self) -> int:
-        return int(((self.true == 1) & (self.given != 1)).sum())
-
-    def recovery_of_pseudo_labels(self) -> LabelRecovery:
-        """Count the hidden labels that the pseudo labels recovered."""
-        return label_recovery(self.given, self.true, self.observed)
 
     def rows_of(self, data_samples: Sequence | None) -> np.ndarray:
         """Return the rows with the labels of the samples of a batch."""
@@ -202,7 +194,7 @@ class HiddenLabels:
 
     def check_targets(self, rows: np.ndarray, target: np.ndarray) -> None:
         """Raise a ValueError for targets that are not the labels of these samples."""
-        if target.shape != (len(rows), self.num_classes) or (target != self.observed[rows]).any():
+        if target.shape != self.observed[rows].shape or (target != self.observed[rows]).any():
             raise ValueError(
                 'targets of the loss must be the labels of the training set for LabelRecoveryHook, got others: '
                 'augmentations that change labels (mixup, CutMix) or the number of samples cannot be used'
@@ -225,9 +217,7 @@ class HiddenLabels:
 def find_corrections(model: nn.Module, threshold: float | None = None) -> dict[MultiLabelLoss, Correction]:
     """Return the losses in a model that correct labels, each with a function to call after the loss.
 
-    Args:
-        model: Any model.
-        threshold: Probabilities above it count as corrections of any loss.
+    With a threshold, all probabilities above it count as corrections, whatever the loss.
     """
     if threshold is not None:
         inside = {part for loss in losses_of(model) for part in losses_of(loss)[1:]}
@@ -264,19 +254,3 @@ def _with_rejected(loss: MultiLabelLoss, logits: Tensor, target: Tensor, **kwarg
 
 def _probable(loss: MultiLabelLoss, threshold: float, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
     return target.masked_fill((target != 1) & (loss.probabilities(logits) > threshold), 1)
-
-
-def _label_wrappers(dataset: BaseDataset) -> list[LabelWrapper]:
-    """Return the outermost label wrappers of a training set, each once.
-
-    Raises:
-        ValueError: A part of the training set has none.
-    """
-    wrappers = list({id(part): part for part in outermost_views(dataset)}.values())
-    for part in wrappers:
-        if not isinstance(part, LabelWrapper):
-            raise ValueError(
-                f'LabelRecoveryHook needs a training set that knows its true labels, got {type(part).__name__} outside '
-                'of any label wrapper, such as mmml_losses.Relabelled'
-            )
-    return wrappers

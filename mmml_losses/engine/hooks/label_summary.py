@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from mmengine.dataset import BaseDataset
 from mmengine.dist import master_only
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
@@ -67,15 +64,12 @@ class LabelSummaryHook(Hook):
         except Exception as error:
             _log(f'they cannot be read ({type(error).__name__}: {error})')
             return
-        _log('\n    '.join((*describe_labels(self.summary), *_describe_boxes(dataset))))
-
-
-def _describe_boxes(dataset: BaseDataset) -> Iterator[str]:
-    """Yield a line for each wrapper that hides single boxes."""
-    for part in walk(dataset):
-        if isinstance(part, MissingBoxes):
-            hidden, all_boxes = part.count_boxes()
-            yield f'{type(part).__name__} hides {hidden:,} of {all_boxes:,} boxes'
+        lines = describe_labels(self.summary)
+        for part in walk(dataset):
+            if isinstance(part, MissingBoxes):
+                hidden, all_boxes = part.count_boxes()
+                lines = [*lines, f'{type(part).__name__} hides {hidden:,} of {all_boxes:,} boxes']
+        _log('\n    '.join(lines))
 
 
 def _log(message: str) -> None:

@@ -68,15 +68,11 @@ class PostHocCalibrationHook(Hook):
         if num_samples < 1:
             raise ValueError(f'num_samples must be at least 1, got {num_samples}')
         self.methods = tuple(dict.fromkeys(methods))
+        self.fitted_methods = tuple(method for method in self.methods if method in METHODS)
         self.dataloader = dataloader
         self.num_samples = num_samples
         self.links: dict[str, Link] = {}
         self._loader = None
-
-    @property
-    def fitted_methods(self) -> tuple[str, ...]:
-        """Return the methods that are fitted."""
-        return tuple(method for method in self.methods if method in METHODS)
 
     def before_run(self, runner: Runner) -> None:
         """Raise errors now that would otherwise end a long training without a result."""
@@ -92,12 +88,10 @@ class PostHocCalibrationHook(Hook):
         """Take the fitted values of a checkpoint, unless a new training begins from it."""
         if is_training(runner) and not runner._resume:
             return
-        for method in self.fitted_methods:
-            state = checkpoint.get(CHECKPOINT_KEY, {}).get(method)
-            if state is not None:
-                link = new_link(method, state['scale'].numel() if method == 'vector' else 1)
-                link.load_state_dict(state)
-                self.links[method] = link
+        for method, state in checkpoint.get(CHECKPOINT_KEY, {}).items():
+            if method in self.fitted_methods:
+                self.links[method] = new_link(method, state['scale'].numel() if method == 'vector' else 1)
+                self.links[method].load_state_dict(state)
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Keep the fitted values."""
@@ -196,9 +190,7 @@ def averaged_weights(runner: Runner) -> Iterator[None]:
 def predict(model: nn.Module, dataloader) -> Predictions | None:
     """Return scores and labels of a dataset, each sample once, on the main process; None on the others.
 
-    Args:
-        model: A classifier whose ``val_step`` returns samples with ``pred_score``. It is left in its mode.
-        dataloader: Its data, dealt to the processes in turn.
+    The model is a classifier whose ``val_step`` returns samples with ``pred_score``. It is left in its mode.
     """
     collected = PredictionCollector(('scores', 'labels'))
     was_training = model.training
@@ -210,16 +202,7 @@ def predict(model: nn.Module, dataloader) -> Predictions | None:
 
 
 def calibration_dataloader(runner: Runner, dataloader: dict | None, num_samples: int) -> DataLoader:
-    """Build the dataloader of the calibration data.
-
-    Args:
-        runner: The Runner of a training.
-        dataloader: Config of the dataloader; by default a part of the training set is taken.
-        num_samples: Largest number of samples of that part.
-
-    Raises:
-        UsageError: It is the data of the test, or there is no test pipeline to read the training set with.
-    """
+    """Build a dataloader from its config, which must not be that of the test, or of a part of the training set."""
     if dataloader is None:
         return runner.build_dataloader(_training_part(runner.cfg, num_samples), seed=runner.seed)
     test = [_identity(leaf) for leaf in leaf_configs((runner.cfg.get('test_dataloader') or {}).get('dataset'))]

@@ -42,20 +42,32 @@ class TrainingSetHook(Hook):
 
     def before_run(self, runner: Runner) -> None:
         """Show the training set if the Runner trains."""
-        if is_training(runner):
-            _warn_of_iterations(losses_of(runner.model), runner)
-            self.before_train(runner)
+        if not is_training(runner):
+            return
+        names = _names(loss for loss in losses_of(runner.model) if loss.goes_by_epochs)
+        if names and isinstance(runner.train_loop, IterBasedTrainLoop):
+            print_log(
+                f'{names} goes by epochs, and the training is by iterations, where the epoch stays 0: it will '
+                'never begin to correct. Use EpochBasedTrainLoop.',
+                logger='current',
+                level=logging.WARNING,
+            )
+        self.before_train(runner)
 
     def before_train(self, runner: Runner) -> None:
         """Show the training set to the modules that have not seen it."""
-        waiting = [
-            module for module in runner.model.modules() if _learns_labels(module) and module.wants_training_labels
-        ]
+        modules = [module for module in runner.model.modules() if hasattr(module, 'see_training_labels')]
+        waiting = [module for module in modules if module.wants_training_labels]
         remembering = [loss for loss in losses_of(runner.model) if loss.remembers_samples]
         if not waiting and not remembering:
             return
         found = read_training_set(runner.train_dataloader.dataset, head_classes(runner.model))
-        _reject_shared_indices(remembering, found.sample_idx)
+        indices, counts = np.unique(found.sample_idx, return_counts=True)
+        if remembering and (counts > 1).any():
+            raise ValueError(
+                f'sample_idx must name one image each for {_names(remembering)}, got {indices[counts > 1][0]} for '
+                f'{counts.max()} images: the parts of a ConcatDataset number their images alike'
+            )
         for module in waiting:
             module.see_training_labels(torch.from_numpy(found.observed), torch.from_numpy(found.sample_idx))
         if waiting:
@@ -86,40 +98,13 @@ def read_training_set(dataset: BaseDataset, num_classes: int | None = None) -> L
         raise ValueError(f'{error}: give class_frequencies as a list or a json file') from error
 
 
-def _reject_shared_indices(losses: list[MultiLabelLoss], sample_idx: np.ndarray) -> None:
-    """Reject a training set in which two images have one ``sample_idx``, by which these losses know images."""
-    found, counts = np.unique(sample_idx, return_counts=True)
-    if losses and (counts > 1).any():
-        raise ValueError(
-            f'sample_idx must name one image each for {_names(losses)}, got {found[counts > 1][0]} for '
-            f'{counts.max()} images: the parts of a ConcatDataset number their images alike'
-        )
-
-
-def _warn_of_iterations(losses: list[MultiLabelLoss], runner: Runner) -> None:
-    """Warn if losses that go by epochs train by iterations, where the epoch stays 0."""
-    names = _names(loss for loss in losses if loss.goes_by_epochs)
-    if names and isinstance(runner.train_loop, IterBasedTrainLoop):
-        print_log(
-            f'{names} goes by epochs, and the training is by iterations, where the epoch stays 0: it will '
-            'never begin to correct. Use EpochBasedTrainLoop.',
-            logger='current',
-            level=logging.WARNING,
-        )
-
-
 def head_classes(model: nn.Module) -> int | None:
     """Return the number of classes of the first head with a loss of this package or labels to learn, or None."""
     for module in model.modules():
         number = getattr(module, 'num_classes', None)
-        if isinstance(number, int) and any(_learns_labels(part) for part in module.modules()):
+        if isinstance(number, int) and any(hasattr(part, 'see_training_labels') for part in module.modules()):
             return number
     return None
-
-
-def _learns_labels(module: nn.Module) -> bool:
-    """Check whether a module can be shown the labels of the training set, as all losses of this package can."""
-    return hasattr(module, 'see_training_labels')
 
 
 def _names(modules: Iterable[nn.Module]) -> str:
