@@ -98,7 +98,11 @@ def load_config(args: argparse.Namespace) -> Config:
         if cfg.get(name) is not None:
             cfg[name] = dataloader_with_defaults(cfg[name], pin_memory=not args.no_pin_memory, collate=collate)
     if args.launcher == 'pytorch' and not torch.cuda.is_available():
-        distribute_over_cpus(cfg)
+        # MMEngine would start with a CUDA device, and its wrapper assumes one.
+        if not torch.distributed.is_initialized():
+            torch.distributed.init_process_group('gloo')
+        if cfg.get('model_wrapper_cfg') is None:
+            cfg.model_wrapper_cfg = dict(type='MMDistributedDataParallel', device_ids=None, broadcast_buffers=False)
     return cfg
 
 
@@ -110,14 +114,6 @@ def default_work_dir(config_file: str, loss: str | None) -> str:
         loss = loss.rpartition('.')[2] if loss.startswith(f'{SCOPE}.') else loss
         name += '-' + re.sub(r'[^\w.-]+', '_', loss)
     return str(Path('work_dirs', name))
-
-
-def distribute_over_cpus(cfg: Config) -> None:
-    """Let ``torchrun`` work without a GPU: MMEngine's own start selects a CUDA device, and its wrapper assumes one."""
-    if not torch.distributed.is_initialized():
-        torch.distributed.init_process_group('gloo')
-    if cfg.get('model_wrapper_cfg') is None:
-        cfg.model_wrapper_cfg = dict(type='MMDistributedDataParallel', device_ids=None, broadcast_buffers=False)
 
 
 def reject_detector(cfg: Config, config_file: str, reason: str) -> None:

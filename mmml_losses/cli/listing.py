@@ -75,21 +75,15 @@ def list_kind(kind: str) -> list[Entry]:
             for name in registry.on_demand if kind == 'heads' else ():
                 registry.get(name)
         found |= registry.module_dict
-    short_names = short_names_of_losses() if kind == 'losses' else {}
+    short_names: dict[str, list[str]] = {}
+    for file in sorted(losses_folder().glob('*.py')) if kind == 'losses' else ():
+        loss = Config.fromfile(file).get('loss') or {}
+        short_names.setdefault(str(loss.get('type')).removeprefix(f'{SCOPE}.'), []).append(file.stem)
     return [
         Entry(name, first_sentence(found[name]), tuple(short_names.get(name, ())))
         for name in sorted(found)
         if inspect.isclass(found[name]) and belongs(found[name])
     ]
-
-
-def short_names_of_losses() -> dict[str, list[str]]:
-    """Return the names of each registered loss for ``--loss``, which are the stems of the files with its config."""
-    names: dict[str, list[str]] = {}
-    for file in sorted(losses_folder().glob('*.py')):
-        loss = Config.fromfile(file).get('loss') or {}
-        names.setdefault(str(loss.get('type')).removeprefix(f'{SCOPE}.'), []).append(file.stem)
-    return names
 
 
 def first_sentence(described: object) -> str:

@@ -43,7 +43,10 @@ def find_loss(name_or_file: str, *, for_detector: bool = False) -> dict:
         files.insert(1, configs_folder() / 'det' / '_base_' / 'losses' / f'{name_or_file}.py')
     for file in files:
         if file.suffix == '.py' and file.is_file():
-            return _read_loss(file)
+            loss = Config.fromfile(file).get('loss')
+            if loss is None:
+                raise UsageError(f'--loss: {file} must define `loss = dict(type=...)`')
+            return loss
     if name_or_file.endswith('.py'):
         raise UsageError(f'--loss: the file {name_or_file} does not exist')
     name = name_or_file.removeprefix(f'{SCOPE}.')
@@ -79,13 +82,6 @@ def _names_near(name: str, short_names: list[str]) -> list[str]:
     return [by_lower_name[match] for match in difflib.get_close_matches(name.lower(), by_lower_name, n=3, cutoff=0.5)]
 
 
-def _read_loss(file: Path) -> dict:
-    loss = Config.fromfile(file).get('loss')
-    if loss is None:
-        raise UsageError(f'--loss: {file} must define `loss = dict(type=...)`')
-    return loss
-
-
 def swap_loss(cfg: Config, loss: dict) -> None:
     """Replace the classification loss of a config, and keep its ``reduction``.
 
@@ -97,14 +93,15 @@ def swap_loss(cfg: Config, loss: dict) -> None:
     reduction = _reduction_of(old[0] if isinstance(old, list) else old)
     if reduction is not None and _reduction_of(loss) is None:
         if is_ours(loss) and 'losses' not in loss:
-            loss = dict(loss, reduction=reduction)
-            _log(f"{loss['type']} is reduced as the loss of the config is, reduction='{reduction}'")
+            loss, level = dict(loss, reduction=reduction), logging.INFO
+            message = f"{loss['type']} is reduced as the loss of the config is, reduction='{reduction}'"
         else:
-            _log(
+            level = logging.WARNING
+            message = (
                 f"the loss of the config has reduction='{reduction}', but {loss.get('type')} keeps its own: the "
-                'learning rate of the config may not suit it',
-                logging.WARNING,
+                'learning rate of the config may not suit it'
             )
+        print_log(f'--loss: {message}', logger='current', level=level)
     replace_loss(cfg, loss)
 
 
@@ -117,7 +114,3 @@ def _reduction_of(loss: dict | None) -> str | None:
         return loss.get('reduction')
     found = {_reduction_of(part) for part in parts.values()}
     return found.pop() if len(found) == 1 else None
-
-
-def _log(message: str, level: int = logging.INFO) -> None:
-    print_log(f'--loss: {message}', logger='current', level=level)

@@ -92,12 +92,7 @@ def split_names(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def load_runs(arguments: Sequence[str], with_detectors: bool = False) -> dict[str, Predictions]:
-    """Read the predictions of runs that are given as ``NAME=PATH`` or ``PATH``.
-
-    Args:
-        arguments: The runs.
-        with_detectors: Whether runs of detectors are allowed, whose columns are detections and not classes.
-    """
+    """Read the predictions of runs, given as ``NAME=PATH`` or ``PATH``; those of detectors only if they are allowed."""
     with clear_errors():
         runs = {name: load_predictions(file) for name, file in files_of(arguments).items()}
     for name, run in runs.items():
@@ -110,8 +105,19 @@ def load_runs(arguments: Sequence[str], with_detectors: bool = False) -> dict[st
 
 
 def files_of(arguments: Sequence[str]) -> dict[str, Path]:
-    """Return the predictions files of runs that are given as ``NAME=PATH`` or ``PATH``."""
-    return {name: find_predictions(path) for name, path in split_names(arguments).items()}
+    """Return the predictions files of runs that are given as ``NAME=PATH`` or ``PATH``, by name."""
+    files = {}
+    for name, path in split_names(arguments).items():
+        file = Path(path).expanduser()
+        if file.suffix != '.npz':
+            if file.exists() and not file.is_dir():
+                raise UsageError(f'{path} must be an .npz file of predictions or a work folder')
+            file = file / PREDICTIONS_FILE
+        if not file.is_file():
+            command = f'python tools/test.py CONFIG CHECKPOINT --out {file}'
+            raise UsageError(f'{file} does not exist; this makes it: {command}')
+        files[name] = file
+    return files
 
 
 def load_label_recovery(arguments: Sequence[str]) -> dict[str, dict[str, dict[int, float]]]:
@@ -119,18 +125,6 @@ def load_label_recovery(arguments: Sequence[str]) -> dict[str, dict[str, dict[in
     with clear_errors():
         curves = {name: read_label_recovery(file.parent) for name, file in files_of(arguments).items()}
     return {name: of_run for name, of_run in curves.items() if of_run}
-
-
-def find_predictions(path: str) -> Path:
-    """Return an ``.npz`` file of predictions, or that in a work folder."""
-    file = Path(path).expanduser()
-    if file.suffix != '.npz':
-        if file.exists() and not file.is_dir():
-            raise UsageError(f'{path} must be an .npz file of predictions or a work folder')
-        file = file / PREDICTIONS_FILE
-    if not file.is_file():
-        raise UsageError(f'{file} does not exist; this makes it: python tools/test.py CONFIG CHECKPOINT --out {file}')
-    return file
 
 
 def read_file(path: str, reader: Callable[[Path], Content]) -> Content:
@@ -167,8 +161,8 @@ def draw(options: argparse.Namespace, plot: Callable[..., Figure], *args, **kwar
     Args:
         options: Values of the options of :func:`picture_parser`.
         plot: A function of this package that returns a figure and takes ``title``.
-        *args: Passed to the function.
-        **kwargs: Passed to the function.
+        *args: Further arguments of the function.
+        **kwargs: Further arguments of the function.
     """
     with clear_errors():
         figure = plot(*args, title=options.title, **kwargs)

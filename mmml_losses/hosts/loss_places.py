@@ -22,9 +22,6 @@ def type_name(settings: dict) -> str:
 def find_loss(model: object) -> tuple[tuple[str, ...], list[dict]]:
     """Find the classification loss in the config of a model, also inside test-time augmentation.
 
-    Args:
-        model: The config.
-
     Returns:
         The keys that lead from the model to the loss, and the dicts that hold the loss under the last key: one, or one
         for each stage of a cascade. Both are empty if the model has no such head.
@@ -54,13 +51,9 @@ def is_detector(cfg: Config) -> bool:
 
 
 def warn_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
-    """Warn if a checkpoint was trained with another loss than that of the config.
+    """Warn if a checkpoint, by the text in its ``meta['cfg']``, was trained with another loss than that of a config.
 
     The weights fit all the same, but the probabilities would be those of another link.
-
-    Args:
-        checkpoint: Content of a checkpoint of MMEngine. Its ``meta['cfg']`` is the text of the training's config.
-        cfg: The config in use.
     """
     trained = loss_in_text(checkpoint.get('meta', {}).get('cfg'))
     used = loss_in_text(cfg.pretty_text)

@@ -69,14 +69,9 @@ def scores_through_loss(head: object) -> bool:
     """
     if is_a(head, *SIGMOID_ELSEWHERE):
         return False
-    return getattr(head, 'scores_through_link', False) or all(
-        _owner_of(method, head) in SCORING_BASES for method in SCORING_METHODS
-    )
-
-
-def _owner_of(method: str, thing: object) -> str | None:
-    """Return the name of the class from which an object has a method."""
-    return next((base.__name__ for base in type(thing).__mro__ if method in vars(base)), None)
+    bases = type(head).__mro__
+    owners = [next((base.__name__ for base in bases if name in vars(base)), None) for name in SCORING_METHODS]
+    return getattr(head, 'scores_through_link', False) or all(owner in SCORING_BASES for owner in owners)
 
 
 def dense_heads_ask() -> bool:
@@ -87,11 +82,7 @@ def dense_heads_ask() -> bool:
 
 
 def require_mmdet(asked_for: str) -> None:
-    """Raise an ImportError with the commands to run if MMDetection or its compiled mmcv is not installed.
-
-    Args:
-        asked_for: Name of the part that needs MMDetection, for the message.
-    """
+    """Raise an ImportError with the commands to run if MMDetection or its compiled mmcv is not installed."""
     has_operators = find_spec('mmcv') is not None and find_spec('mmcv._ext') is not None
     if find_spec('mmdet') is None:
         missing = 'MMDetection, which is not installed'
@@ -103,11 +94,7 @@ def require_mmdet(asked_for: str) -> None:
 
 
 def how_to_install_mmdet(has_operators: bool) -> str:
-    """Return the commands that add MMDetection to the installed packages: to the forks of OpenMMLab, their fork.
-
-    Args:
-        has_operators: Whether the installed mmcv has its compiled operators.
-    """
+    """Return the commands that add MMDetection to the installed packages: to the forks of OpenMMLab, their fork."""
     if not is_installed('onedl-mmengine'):
         return (
             "pip uninstall mmcv-lite, then pip install --no-build-isolation 'mmcv>=2.1.0,<2.2.0' 'mmdet>=3.3.0,<4.0.0'"
