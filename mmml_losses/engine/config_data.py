@@ -19,19 +19,12 @@ from ..datasets.wrappers.label_wrapper import LabelWrapper
 from ..utils.errors import UsageError
 
 DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
-# Settings of the other runs, which a Runner takes only together.
-NEEDED_BY_OTHER_RUNS = (
-    *('train_dataloader', 'train_cfg', 'optim_wrapper', 'param_scheduler'),
-    *('val_dataloader', 'val_cfg', 'val_evaluator'),
-)
 
 
 def require_data(cfg: Config, config_file: str) -> dict[int, BaseDataset]:
     """Raise an error that names all missing files of the datasets of a config. No annotations are loaded for it.
 
-    Args:
-        cfg: The config.
-        config_file: Its file, for the error, which names a config next to it that needs no download.
+    The error also names a config next to the file of this one that needs no download.
 
     Returns:
         The datasets that were built for the check, by the ``id`` of their settings in the config. A Runner can load
@@ -93,12 +86,7 @@ def _build_unloaded(cfg: Config) -> list[tuple[dict, BaseDataset, bool]]:
 
 
 def with_datasets(settings: Any, built: Mapping[int, BaseDataset]) -> Any:
-    """Return the settings of a dataset in which those that are built already are loaded instead of built again.
-
-    Args:
-        settings: Settings in a config, or a list of them.
-        built: Datasets by the ``id`` of their settings, see :func:`require_data`.
-    """
+    """Return settings of a dataset with which :func:`require_data`'s datasets are loaded instead of built again."""
     if isinstance(settings, (list, tuple)):
         return [with_datasets(part, built) for part in settings]
     if not isinstance(settings, dict):
@@ -159,15 +147,10 @@ def digits_sibling(config_file: Path) -> Path | None:
 
 
 def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:
-    """Build one of the datasets of a config as a Runner would, from its annotations.
+    """Build one of the datasets of a config as a Runner would, from its annotations. The config is changed in place.
 
     The data of the other datasets may be missing, and so may the images of this one if it is a reader of this package.
     The paths of its samples then lead to the folder of the annotations; their names are the same.
-
-    Args:
-        cfg: The config, changed in place.
-        dataloader: Whose dataset, such as ``'train'``.
-        config_file: File of the config, for error messages.
 
     Raises:
         UsageError: There is none, or it cannot be built.
@@ -178,8 +161,13 @@ def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:
         raise UsageError(f'config {config_file} has no {asked} with a dataset')
     cfg.merge_from_dict({name: None for name in DATALOADERS if name != asked})
     for settings, dataset, _ in _build_unloaded(cfg):
-        if isinstance(dataset, MultiLabelReader) and dataset.annotation_files():
-            _do_without_images(settings, dataset)
+        if not isinstance(dataset, MultiLabelReader) or not dataset.annotation_files():
+            continue
+        if dataset.missing_files() == [dataset.data_prefix['img_path']]:
+            folders = dict(dataset.data_prefix, img_path=Path(dataset.annotation_files()[0]).parent)
+            # They are below the data root already, which is not put before absolute paths.
+            folders = {key: str(Path(folder).absolute()) for key, folder in folders.items()}
+            settings['data_prefix'] = folders if len(folders) > 1 else folders['img_path']
     require_data(cfg, config_file)
     try:
         with DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
@@ -190,24 +178,11 @@ def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:
         raise UsageError(f'the dataset of {asked} in {config_file} cannot be built: {error}') from error
 
 
-def _do_without_images(settings: dict, dataset: MultiLabelReader) -> None:
-    """Let a reader look for its images in the folder of its annotations if only the images are missing."""
-    if dataset.missing_files() == [dataset.data_prefix['img_path']]:
-        folders = dict(dataset.data_prefix, img_path=Path(dataset.annotation_files()[0]).parent)
-        # They are below the data root already, which is not put before absolute paths.
-        folders = {key: str(Path(folder).absolute()) for key, folder in folders.items()}
-        settings['data_prefix'] = folders if len(folders) > 1 else folders['img_path']
-
-
 def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
-    """Turn a config into a test run over one of its datasets: unaugmented, in order, each sample once.
+    """Turn a config in place into a test run over a dataset: unaugmented, in order, each sample once.
 
     Only the pipeline of the dataset changes, so its samples and labels are those of the training. The config can no
     longer train or validate, and needs no other data.
-
-    Args:
-        cfg: The config, changed in place.
-        dataloader: Whose dataset, such as ``'train'``.
     """
     loader = cfg.get(f'{dataloader}_dataloader')
     if loader is None:
@@ -225,7 +200,10 @@ def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
     test_loader.dataset = dataset
     test_loader.sampler = dict(type='DefaultSampler', shuffle=False)
     test_loader.drop_last = False
-    cfg.merge_from_dict(dict.fromkeys(NEEDED_BY_OTHER_RUNS))
+    # A Runner takes the settings of training and validation only together.
+    for part in ('dataloader', 'cfg'):
+        cfg[f'train_{part}'] = cfg[f'val_{part}'] = None
+    cfg.optim_wrapper = cfg.param_scheduler = cfg.val_evaluator = None
     cfg.test_dataloader = test_loader
     cfg.test_evaluator = []
     cfg.test_cfg = cfg.get('test_cfg') or ConfigDict()

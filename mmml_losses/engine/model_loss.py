@@ -82,21 +82,16 @@ def replace_loss(cfg: Config, loss: dict) -> None:
         kept, key = {}, path[-1]
         if key == 'loss_cls':
             old = holder.get(key) or {}
-            kept = _kept_sigmoid(old, loss, in_roi_head='roi_head' in path) | _kept_weight(old, loss)
+            # A RoI head lets a loss of this package score, but takes the softmax with any other loss.
+            was_sigmoid = old.get('use_sigmoid') and not ('roi_head' in path and is_ours(old))
+            kept = dict(use_sigmoid=True) if is_ours(loss) or was_sigmoid else {}
+            kept |= _kept_weight(old, loss)
         holder[key] = ConfigDict(kept | dict(loss))
 
 
 def is_ours(loss: dict) -> bool:
     """Return True if the config of a loss names a loss of this package."""
     return type_name(loss).startswith(f'{SCOPE}.')
-
-
-def _kept_sigmoid(old: dict, loss: dict, in_roi_head: bool) -> dict:
-    if is_ours(loss):
-        return dict(use_sigmoid=True)
-    # A RoI head asks a loss of this package how to score, but takes the softmax with any other loss.
-    of_head = old.get('use_sigmoid') and not (in_roi_head and is_ours(old))
-    return dict(use_sigmoid=True) if of_head else {}
 
 
 def _kept_weight(old: dict, loss: dict) -> dict:
@@ -121,12 +116,7 @@ def new_link(method: str, num_classes: int, base: Link | None = None) -> ScaledL
 
 
 def describe_link(link: ScaledLink, targets: Tensor) -> str:
-    """Describe the fitted values of a link.
-
-    Args:
-        link: One of ``METHODS``.
-        targets: (N, C) that it was fitted to.
-    """
+    """Describe the values of a link that was fitted to targets (N, C)."""
     if not isinstance(link, VectorLink):
         return ', '.join(f'{name} {value:.4g}' for name, value in link.named_buffers(recurse=False))
     ranges = [f'{name} {value.min():.4g} to {value.max():.4g}' for name, value in link.named_buffers(recurse=False)]
@@ -136,13 +126,9 @@ def describe_link(link: ScaledLink, targets: Tensor) -> str:
 
 
 def phi_link_of(runner: Runner) -> Link:
-    """Return the link that undoes the bias of Focal or ASL, with the parameters of the loss.
+    """Return the link that undoes the bias of Focal or ASL, with the parameters of the loss of a model.
 
-    Args:
-        runner: A Runner whose model has such a loss, or a sum whose first pointwise part is one, with the sigmoid link.
-
-    Raises:
-        UsageError: The model has no such loss.
+    The model must have such a loss, or a sum whose first pointwise part is one, with the sigmoid link.
     """
     model = runner.model.module if is_model_wrapper(runner.model) else runner.model
     place = find_loss_place(runner.cfg, model)

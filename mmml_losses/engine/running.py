@@ -45,9 +45,7 @@ def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool, collate: 
 def build_runner(cfg: Config, datasets: Mapping[int, BaseDataset] | None = None) -> Runner:
     """Build the Runner of a config. An error in the settings of its loss names the loss and its place.
 
-    Args:
-        cfg: The config.
-        datasets: Datasets that the Runner need not build, see :func:`mmml_losses.engine.config_data.require_data`.
+    Datasets that :func:`mmml_losses.engine.config_data.require_data` has built are not built again.
     """
     try:
         runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
@@ -65,10 +63,7 @@ def build_runner(cfg: Config, datasets: Mapping[int, BaseDataset] | None = None)
 def save_metrics(path: str | Path, metrics: Mapping[str, float], evaluator: Evaluator) -> None:
     """Write metrics, and their further results under ``details``, whole or not at all.
 
-    Args:
-        path: Ends in ``.json``, where NaN and infinity become null, in ``.yaml`` or in ``.pkl``.
-        metrics: Values by name.
-        evaluator: The evaluator that returned them.
+    The path ends in ``.json``, where NaN and infinity become null, in ``.yaml`` or in ``.pkl``.
     """
     path = Path(path)
     details = evaluator.details() if isinstance(evaluator, MultiLabelEvaluator) else details_of(evaluator.metrics)

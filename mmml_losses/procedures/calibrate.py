@@ -37,8 +37,7 @@ class Figures(NamedTuple):
     def of(cls, log_odds: Tensor, targets: Tensor) -> Figures:
         """Return the figures of (N, C) log-odds and targets, which have -1 for unknown."""
         errors = calibration_errors(reliability_bins(sigmoid_link(log_odds), targets))
-        nll = negative_log_likelihood(log_odds, targets)
-        return cls(nll, 100 * errors.ace, 100 * errors.ece, 100 * errors.mce)
+        return cls(negative_log_likelihood(log_odds, targets), 100 * errors.ace, 100 * errors.ece, 100 * errors.mce)
 
 
 class Calibration(NamedTuple):
@@ -59,12 +58,7 @@ class Calibration(NamedTuple):
 
 @torch.no_grad()
 def collect_logits(model: nn.Module, dataloader: DataLoader, amp: bool = False) -> tuple[Tensor, Tensor] | None:
-    """Run a classifier over labelled data.
-
-    Args:
-        model: A classifier of MMPretrain's kind, whose ``mode='tensor'`` returns (N, C) logits.
-        dataloader: Its data, dealt to the processes in turn.
-        amp: Automatic mixed precision.
+    """Run a classifier of MMPretrain's kind, whose ``mode='tensor'`` returns (N, C) logits, over labelled data.
 
     Returns:
         Logits and targets of the whole dataset, each (N, C), on the main process; None on the others.
@@ -86,9 +80,8 @@ def collect_logits(model: nn.Module, dataloader: DataLoader, amp: bool = False) 
             print_log(f'batch {number} of {len(dataloader)}', logger='current')
     if not len(logits):
         raise UsageError('the data must have labels, and it is empty')
-    size = len(dataloader.dataset)
-    rows = gather_rows(logits, size), gather_rows(targets, size)
-    return None if rows[0] is None else rows
+    rows = [gather_rows(store, len(dataloader.dataset)) for store in (logits, targets)]
+    return None if rows[0] is None else tuple(rows)
 
 
 def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> Calibration:
@@ -119,12 +112,7 @@ def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> 
 
 
 def _base_of_new_link(loss: MultiLabelLoss, config: dict | str | Link | None) -> tuple[Link, dict | None]:
-    """Return the link below a new fitted one, and its config, or None if the loss itself will provide it.
-
-    Args:
-        loss: A loss with its present link.
-        config: The config of that link.
-    """
+    """Return the link below a new fitted one, and its config, or None if the loss itself will provide it."""
     link = loss.link
     if config is None:
         # A sum provides the link of its first part, and MMEngine writes the keys of a config in alphabetical order.

@@ -15,12 +15,7 @@ from ..utils.errors import UsageError
 
 
 def check_output(out: str, overwrite: bool) -> Path:
-    """Reject an ``--out`` that cannot be a label file or must not be replaced, before any work is done.
-
-    Args:
-        out: The value of ``--out``.
-        overwrite: Whether a file of that name may be replaced.
-    """
+    """Reject an ``--out`` that cannot be a label file or must not be replaced, before any work is done."""
     try:
         path = checked_json_path(out, '--out')
     except ValueError as error:
@@ -58,14 +53,7 @@ def describe_drawing(drawn: DrawnLabels) -> str:
 
 
 def describe_use(dataset: BaseDataset, config_file: str, dataloader: str, out: str) -> str:
-    """Return the text of a config that reads the labels of the file instead of drawing them.
-
-    Args:
-        dataset: The dataset that drew them, built from the config.
-        config_file: The file of the config.
-        dataloader: Whose dataset it is, such as ``'train'``.
-        out: The label file.
-    """
+    """Return the text of a config that reads the labels of a file instead of drawing them as the dataset did."""
     place, depth, part = f'_base_.{dataloader}_dataloader.dataset', 1, dataset
     while part is not unrepeated(dataset):
         place, depth, part = f'{place}.dataset', depth + 1, part.dataset

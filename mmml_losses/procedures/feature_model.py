@@ -52,10 +52,6 @@ def pooled_features(model: nn.Module, inputs: Tensor) -> Tensor:
 
     Maps are averaged over the image. Tokens need a neck, or a backbone that pools them. The two outputs of backbones
     such as Conformer and distilled DeiT are concatenated.
-
-    Args:
-        model: See :func:`build_feature_model`.
-        inputs: Images as the model's data preprocessor returns them.
     """
     stages = model.backbone(inputs)
     features = _last(stages)
@@ -77,12 +73,7 @@ def pooled_features(model: nn.Module, inputs: Tensor) -> Tensor:
 
 
 def read_weights(path: str, cfg: Config) -> dict[str, Tensor]:
-    """Read the weights in a file, by name.
-
-    Args:
-        path: A file or an http(s) address; see :func:`mmml_losses.engine.resuming.safe_checkpoint`.
-        cfg: The config it is used with.
-    """
+    """Read the weights in a file or behind an http(s) address, by name."""
     if path.endswith('.safetensors'):
         content = _read_safetensors(path)
     else:
@@ -99,10 +90,7 @@ def read_weights(path: str, cfg: Config) -> dict[str, Tensor]:
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor], path: str) -> None:
     """Give a model the weights that its features need.
 
-    Args:
-        model: A classifier with a backbone.
-        weights: The weights of the whole classifier, with names that begin with ``backbone.``, or of the backbone.
-        path: Their file, for error messages.
+    These are the weights of the whole classifier, with names that begin with ``backbone.``, or of its backbone.
     """
     whole = any(name.startswith('backbone.') for name in weights)
     target = model if whole else getattr(model.backbone, 'timm_model', model.backbone)

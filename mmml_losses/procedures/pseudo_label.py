@@ -50,13 +50,7 @@ def correct_labels(labels: np.ndarray, probabilities: np.ndarray, threshold: flo
 
 
 def describe_correction(before: np.ndarray, after: np.ndarray, classes: Sequence[str]) -> str:
-    """Describe in a few lines what a correction changed.
-
-    Args:
-        before: (N, C) labels, see :func:`correct_labels`.
-        after: The corrected ones.
-        classes: Names of the C classes.
-    """
+    """Describe in a few lines how labels (N, C) changed, see :func:`correct_labels`."""
     count = max(1, len(before))
     added = (after == POSITIVE) & (before != POSITIVE)
     old, new = int((before == POSITIVE).sum()), int(added.sum())
@@ -83,19 +77,10 @@ def describe_correction(before: np.ndarray, after: np.ndarray, classes: Sequence
 def write_pseudo_labels(cfg: Config, out: Path, threshold: float, made_by: Mapping) -> str | None:
     """Let a trained model correct the labels of a dataset, and write them as a label file.
 
-    Args:
-        cfg: A config that :func:`label_with_the_test_run` has changed, with the checkpoint as its ``load_from``.
-        out: The label file; one of that name is replaced.
-        threshold: See :func:`correct_labels`.
-        made_by: How the labels were made, in json's types.
-
-    Returns:
-        A description of what changed on the main process, None on the others.
+    The config is one that :func:`label_with_the_test_run` has changed, with the checkpoint as its ``load_from``. Return
+    a description of what changed on the main process, None on the others.
     """
-    try:
-        samples, probabilities = predict_labels(running.build_runner(cfg))
-    except AnnotationError as error:
-        raise UsageError(str(error)) from None
+    samples, probabilities = predict_labels(running.build_runner(cfg))
     if not is_main_process():
         return None
     labels = correct_labels(samples.labels, probabilities, threshold)
@@ -104,14 +89,7 @@ def write_pseudo_labels(cfg: Config, out: Path, threshold: float, made_by: Mappi
 
 
 def predict_labels(runner: Runner) -> tuple[SampleLabels, np.ndarray | None]:
-    """Run the test that :func:`label_with_the_test_run` prepared.
-
-    Args:
-        runner: A Runner that loads the weights from its ``load_from``.
-
-    Returns:
-        The samples with their labels, and the probabilities (N, C) on the main process, None on the others.
-    """
+    """Return the samples of a dataset, and on the main process the probabilities (N, C) of a test over it."""
     loader = runner.test_loop.dataloader
     try:
         samples = read_labels(loader.dataset)

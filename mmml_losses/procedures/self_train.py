@@ -52,7 +52,8 @@ class SelfTraining:
         self.threshold, self.rounds, self.config_name, self._log = threshold, rounds, config_name, log
         self.folder = Path(cfg.work_dir)
         self.cfg = repeatable(cfg)
-        _start_processes(cfg)
+        if cfg.launcher != 'none' and not is_distributed():  # now, and not when a Runner is built
+            init_dist(cfg.launcher, **(cfg.get('env_cfg') or {}).get('dist_cfg', dict(backend='nccl')))
         settings = flat_settings(self.cfg) | dict(threshold=threshold, processes=get_world_size())
         seed = (self.cfg.get('randomness') or {}).get('seed')
         draws = dict(seed=sync_random_seed() if seed is None else seed)
@@ -166,9 +167,3 @@ def _check_config(cfg: Config) -> None:
     for part in ('train_dataloader', 'test_dataloader'):
         if cfg.get(part) is None:
             raise UsageError(f'the config has no {part}, which self-training needs')
-
-
-def _start_processes(cfg: Config) -> None:
-    """Join the processes of a distributed run now: a Runner would do so later."""
-    if cfg.launcher != 'none' and not is_distributed():
-        init_dist(cfg.launcher, **(cfg.get('env_cfg') or {}).get('dist_cfg', dict(backend='nccl')))
