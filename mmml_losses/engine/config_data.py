@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,21 @@ from ..utils.errors import UsageError
 DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 
 
-def require_data(cfg: Config, config_file: str) -> dict[int, BaseDataset]:
+def require_data(cfg: Config, config_file: str) -> list[tuple[dict, BaseDataset]]:
     """Raise an error that names all missing files of the datasets of a config. No annotations are loaded for it.
 
     The error also names a config next to the file of this one that needs no download.
 
     Returns:
-        The datasets that were built for the check, by the ``id`` of their settings in the config. A Runner can load
-        them instead of building them again, see :func:`with_datasets`.
+        The datasets that were built for the check, each with its settings in the config. A Runner can load them instead
+        of building them again, see :func:`with_datasets`.
     """
     found = _build_unloaded(cfg)
     incomplete = [dataset for _, dataset, _ in found if hasattr(dataset, 'missing_files') and dataset.missing_files()]
     of_others = list(_missing_files_of_others(cfg))
     missing = [file for dataset in incomplete for file in dataset.missing_files()] + of_others
     if not missing:
-        return {id(settings): dataset for settings, dataset, is_whole in found if is_whole}
+        return [(settings, dataset) for settings, dataset, is_whole in found if is_whole]
     advice, sibling = '', digits_sibling(Path(config_file))
     if not of_others and all(isinstance(dataset, LabelWrapper) for dataset in incomplete):
         advice = '\ntools/make_labels.py writes labels that a config draws, tools/pseudo_label.py corrected ones.'
@@ -57,8 +57,7 @@ def _build_unloaded(cfg: Config) -> list[tuple[dict, BaseDataset, bool]]:
         Settings, dataset, and whether it is the one that a Runner would build. It is not if its pipeline cannot be
         built, which the Runner reports, or if a label wrapper has a dataset inside that is none of these.
     """
-    whole: dict[int, BaseDataset] = {}
-    found = []
+    found: list[tuple[dict, BaseDataset, bool]] = []
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
         for settings, kind in reversed(_dataset_settings(cfg)):  # from the inside out
             wraps = isinstance(kind, type) and issubclass(kind, LabelWrapper)
@@ -67,9 +66,9 @@ def _build_unloaded(cfg: Config) -> list[tuple[dict, BaseDataset, bool]]:
             arguments = {key: value for key, value in settings.items() if key != 'type'} | dict(lazy_init=True)
             is_whole = True
             if wraps:
-                inside = whole.get(id(settings.get('dataset')))
-                is_whole = inside is not None
-                arguments['dataset'] = inside if is_whole else BaseDataset(lazy_init=True)
+                inside = [dataset for known, dataset, whole in found if whole and known is settings.get('dataset')]
+                is_whole = bool(inside)
+                arguments['dataset'] = inside[0] if inside else BaseDataset(lazy_init=True)
             elif settings.get('pipeline'):
                 try:
                     arguments['pipeline'] = Compose(settings['pipeline']).transforms
@@ -79,19 +78,17 @@ def _build_unloaded(cfg: Config) -> list[tuple[dict, BaseDataset, bool]]:
                 dataset = kind(**arguments)
             except (TypeError, ValueError) as error:
                 raise UsageError(f'the config has a {kind.__name__} that cannot be built: {error}') from None
-            if is_whole:
-                whole[id(settings)] = dataset
             found.append((settings, dataset, is_whole))
     return found[::-1]
 
 
-def with_datasets(settings: Any, built: Mapping[int, BaseDataset]) -> Any:
+def with_datasets(settings: Any, built: Sequence[tuple[dict, BaseDataset]]) -> Any:
     """Return settings of a dataset with which :func:`require_data`'s datasets are loaded instead of built again."""
     if isinstance(settings, (list, tuple)):
         return [with_datasets(part, built) for part in settings]
     if not isinstance(settings, dict):
         return settings
-    dataset = built.get(id(settings))
+    dataset = next((dataset for known, dataset in built if known is settings), None)
     if dataset is None:
         inside = {key: with_datasets(settings[key], built) for key in ('dataset', 'datasets') if key in settings}
         return {**settings, **inside}
@@ -114,7 +111,7 @@ def _missing_files_of_others(cfg: Config) -> Iterator[str]:
         prefix, root = settings.get('data_prefix'), settings.get('data_root')
         images = prefix.get('img') if isinstance(prefix, dict) else None
         for name in filter(None, (settings.get('ann_file'), images)):
-            file = f'{root.rstrip("/")}/{name}' if root and not Path(name).is_absolute() else name
+            file = f'{str(root).rstrip("/")}/{name}' if root and not Path(name).is_absolute() else name
             if '://' not in file and not Path(file).exists():
                 yield file
 

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlparse
@@ -60,7 +60,7 @@ MOST_DIFFERENCES = 8
 Plain = str | float | bool | None
 
 
-def train(cfg: Config, datasets: Mapping[int, BaseDataset] | None = None) -> Runner:
+def train(cfg: Config, datasets: Sequence[tuple[dict, BaseDataset]] = ()) -> Runner:
     """Train, from the checkpoint that the config names or, if it resumes and names none, from the latest.
 
     Datasets that :func:`mmml_losses.engine.config_data.require_data` has built are not built again.

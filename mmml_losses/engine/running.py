@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import mmengine
@@ -42,7 +42,7 @@ def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool, collate: 
     return defaults
 
 
-def build_runner(cfg: Config, datasets: Mapping[int, BaseDataset] | None = None) -> Runner:
+def build_runner(cfg: Config, datasets: Sequence[tuple[dict, BaseDataset]] = ()) -> Runner:
     """Build the Runner of a config. An error in the settings of its loss names the loss and its place.
 
     Datasets that :func:`mmml_losses.engine.config_data.require_data` has built are not built again.
@@ -52,11 +52,11 @@ def build_runner(cfg: Config, datasets: Mapping[int, BaseDataset] | None = None)
     except (TypeError, ValueError, UnknownNameError):
         check_loss(cfg)
         raise
-    for name in DATALOADERS:
-        if datasets and cfg.get(name) is not None:
+    for name in DATALOADERS if datasets else ():
+        loader = getattr(runner, f'_{name}')
+        if isinstance(loader, dict):
             # In the Runner alone: its config is written into checkpoints.
-            loader = dict(getattr(runner, f'_{name}'), dataset=with_datasets(cfg[name].dataset, datasets))
-            setattr(runner, f'_{name}', loader)
+            setattr(runner, f'_{name}', dict(loader, dataset=with_datasets(cfg[name].dataset, datasets)))
     return runner
 
 

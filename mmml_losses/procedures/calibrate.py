@@ -104,10 +104,9 @@ def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> 
     loss.link = link
     loss.adopt_link(link)  # the parts of a sum use the link of the sum
     after = Figures.of(loss.logit_probabilities(logits), targets)
-    link_config = config_of(link)
-    link_config.pop('base', None)
-    if base_config is not None:
-        link_config['base'] = base_config
+    link_config = {**(config_of(link) or {}), 'base': base_config}
+    if base_config is None:
+        del link_config['base']
     return Calibration({**place.config, 'link': link_config}, before, after, describe_link(link, targets))
 
 

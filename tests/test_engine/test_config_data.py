@@ -112,11 +112,11 @@ def test_a_training_builds_and_loads_each_dataset_once(tmp_path, monkeypatch):
     count(MissingLabels)
     text = cfg.pretty_text
     datasets = require_data(cfg, 'x.py')
-    assert not any(dataset._fully_initialized for dataset in datasets.values())
+    assert not any(dataset._fully_initialized for _, dataset in datasets)
     runner = train(cfg, datasets)
     assert sorted(kind.__name__ for kind in built) == ['FeatureDataset'] * 3 + ['MissingLabels']
     found = runner.train_dataloader.dataset
-    assert found.dataset in datasets.values()
+    assert any(dataset is found.dataset for _, dataset in datasets)
     assert runner.cfg.pretty_text == text
     rows = range(len(expected))
     assert [found.get_data_info(row)['gt_label'] for row in rows] == [
@@ -127,4 +127,4 @@ def test_a_training_builds_and_loads_each_dataset_once(tmp_path, monkeypatch):
 
 def test_a_pipeline_that_cannot_be_built_is_reported_by_the_runner(tmp_path):
     dataset = dict(type='mmml_losses.DigitScenes', data_root=str(tmp_path), pipeline=[dict(type='NotBuilt')])
-    assert require_data(Config(dict(train_dataloader=dict(dataset=dataset))), 'x.py') == {}
+    assert require_data(Config(dict(train_dataloader=dict(dataset=dataset))), 'x.py') == []

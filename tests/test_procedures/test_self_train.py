@@ -71,7 +71,7 @@ def stop_in(monkeypatch):
     def arrange(stage, epochs):
         build_runner = running.build_runner
 
-        def build(cfg, datasets=None):
+        def build(cfg, datasets=()):
             runner = build_runner(cfg, datasets)
             if Path(cfg.work_dir).name == stage:
                 runner.register_hook(StopAfter(epochs))

@@ -199,14 +199,13 @@ def _check_roi_head(place: str, roi_head: nn.Module, in_soft_teacher: bool) -> N
 def _check_stages(place: str, heads: list[nn.Module]) -> None:
     """Check that the stages of a cascade share a link: it scores the mean of their logits by the link of the last."""
     losses, num_classes = [head.loss_cls for head in heads], heads[-1].num_classes
-
-    def same_link(loss: MultiLabelLoss) -> bool:
-        links = (loss.link, losses[-1].link)
-        # The type is compared as well: before it is fitted, a scaled link gives the probabilities of its base.
-        same_type = type(links[0]) is type(links[1])
-        return same_type and torch.equal(*(_probabilities_of_some_logits(link, num_classes) for link in links))
-
-    if not all(isinstance(loss, MultiLabelLoss) for loss in losses) or not all(map(same_link, losses)):
+    links = [loss.link for loss in losses if isinstance(loss, MultiLabelLoss)]
+    read = [_probabilities_of_some_logits(link, num_classes) for link in links]
+    # The types are compared as well: before it is fitted, a scaled link gives the probabilities of its base.
+    same = all(
+        type(link) is type(links[-1]) and torch.equal(found, read[-1]) for link, found in zip(links, read, strict=True)
+    )
+    if len(links) < len(losses) or not same:
         raise ValueError(
             f'{place}.bbox_head must have losses of one link with the same constants in all stages, whose logits are '
             f'averaged, got {", ".join(type(loss).__name__ for loss in losses)}'
