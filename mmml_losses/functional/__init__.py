@@ -1,6 +1,7 @@
 """Plain torch functions on (logits, targets): terms, losses, links and regularisers. Nothing here needs OpenMMLab.
 
-Every loss leaves unknown labels (-1) out: pointwise losses in ``pair.py``, set-wise losses in ``sets.py``.
+Every loss leaves unknown labels (-1) out: pointwise losses in ``pair.py`` (ROLE in ``estimation.py``), set-wise losses
+in ``sets.py``.
 """
 
 from .corrections import believed_positives, lasd_loss, splc_loss

@@ -1,4 +1,4 @@
-r"""Inverse links: the maps from a logit :math:`v` to a probability :math:`\eta`.
+r"""Links, the maps from a logit :math:`v` to a probability :math:`\eta`, and their inverses.
 
 ``*_logit_probabilities`` is the log-odds :math:`\log\frac{\eta}{1 - \eta}`. It is computed without the probability, so
 that it stays exact where :math:`\eta` rounds to 0 or 1. ``*_link`` is its sigmoid, and ``*_inverse_link`` the inverse

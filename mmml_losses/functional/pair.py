@@ -1,7 +1,8 @@
-r"""Joining the costs of positive and negative labels, in one pass over the logits.
+r"""Join the costs of positive and negative labels, in one pass over the logits, and leave unknown labels (-1) out.
 
-Every pointwise loss goes through :func:`pair_loss`, which leaves unknown labels (-1) out. Where the derivatives of both
-terms are known, values and derivatives are computed together, and only the derivatives are kept for the backward pass.
+Every pointwise loss goes through :func:`pair_loss`, apart from ROLE, which weighs each label by itself. Where the
+derivatives of both terms are known, values and derivatives are computed together, and only the derivatives are kept for
+the backward pass.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class _PairLoss(torch.autograd.Function):
 
 
 def _at_once(logits: Tensor, targets: Tensor, positive: Term, negative: Term) -> tuple[Tensor, Tensor]:
-    """Compute both terms everywhere. No shape depends on the data: this is what is compiled, and what a GPU runs."""
+    """Compute both terms for every label. Compiled code and GPUs run this, as no shape depends on the data."""
     all_known = visits_values(targets) and targets.numel() and targets.amin().item() >= 0
     negative_value, negative_slope = _own(negative, logits)
     positive_value, positive_slope = _own(positive, logits)
@@ -139,7 +140,7 @@ def _in_row_blocks(logits: Tensor, targets: Tensor, positive: Term, negative: Te
 
 
 def _block(logits: Tensor, targets: Tensor, positive: Term, negative: Term) -> tuple[Tensor, Tensor]:
-    """Compute the negative term everywhere, then replace the labels that are not 0: positive, soft or unknown."""
+    """Compute the negative term for every label, then replace the values of labels that are not 0."""
     # numpy finds them in half the time.
     marked = torch.from_numpy(np.flatnonzero((targets != 0).numpy()))
     if len(marked) > SPARSE_SHARE * len(targets):

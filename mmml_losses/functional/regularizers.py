@@ -1,4 +1,4 @@
-"""Terms that supervise several labels or several views together, and add to any loss."""
+"""Regularisers, which compare several labels or several views of an image, and are added to a loss."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def label_pair_regularizer(logit_probabilities: Tensor, targets: Tensor) -> Tens
 
 
 class _LabelPairs(torch.autograd.Function):
-    """The sum over pairs for each sample. The forward pass computes the gradient as well."""
+    """Sum of :func:`label_pair_regularizer` over the pairs of each sample; the forward pass computes the gradient."""
 
     @staticmethod
     def forward(ctx, log_odds: Tensor, targets: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ class _LabelPairs(torch.autograd.Function):
 
 
 def _label_pairs(log_odds: Tensor, targets: Tensor) -> Tensor:
-    """Compute the same sum by plain differentiable operations, with all pairs at once."""
+    """Compute the sum of :class:`_LabelPairs` by plain differentiable operations, with all pairs at once."""
     sample, label = (targets == 1).nonzero(as_tuple=True)
     margins = log_odds[sample, label].unsqueeze(1) - log_odds[sample]
     costs = -logsigmoid(margins) * (targets[sample] == 0)
@@ -77,7 +77,7 @@ def _label_pairs(log_odds: Tensor, targets: Tensor) -> Tensor:
 
 
 def _positive_blocks(targets: Tensor) -> zip:
-    """Split the positive labels, as (samples, labels), so that each part makes a block with all classes."""
+    """Split the positive labels into parts of limited size, each as (row indices, column indices)."""
     block = BLOCK if targets.device.type == 'cpu' else ACCELERATOR_BLOCK
     rows = max(block // max(targets.size(1), 1), 1)
     sample, label = (targets == 1).nonzero(as_tuple=True)

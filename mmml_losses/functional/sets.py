@@ -135,7 +135,10 @@ class Sets:
         return torch.cat([values.flatten() for values in found])
 
     def _narrowed(self) -> list[_Narrowed] | None:
-        """Select the rows and the classes with a positive; None if that is not known or saves too little."""
+        """Select the rows and the classes with a positive label, so that the others need not be computed.
+
+        None if finding them would wait for a GPU or break compiled code, or if too many would be left.
+        """
         # A GPU would have to be waited for, and compiled code has no shapes that depend on the data.
         known = self.targets.device.type == 'cpu' and not torch.compiler.is_compiling()
         if self.way == 'joint' or not known or self.targets.numel() < MANY_LABELS:
@@ -157,12 +160,12 @@ class Sets:
         return narrow
 
     def _padded(self, matrix: Tensor, value: float) -> Tensor:
-        """Pad the samples, so that the last bucket is full."""
+        """Append rows of ``value``, so that the last bucket is full."""
         return pad(matrix, (0, 0, 0, self.missing), value=value) if self.missing else matrix
 
 
 class _Narrowed(NamedTuple):
-    """Some rows or some columns of a matrix, and their sets.
+    """The rows, or the columns, of a matrix that have a positive label.
 
     Args:
         sets: Their sets alone.
@@ -189,13 +192,13 @@ class _Narrowed(NamedTuple):
         )
 
     def _spread(self, values: Tensor) -> Tensor:
-        """Return the values of all sets, flat; a set that was left out has the value of an empty sum."""
+        """Return the values of all sets as a flat tensor. A set that was left out gets the value of an empty sum."""
         everything = values.new_full(self.shape, -_limit(values.dtype) / 2)
         return everything.index_copy(-1, self.chosen, values.view(*self.shape[:-1], -1)).flatten()
 
 
 def _some_positive(targets: Tensor, dim: int) -> tuple[Tensor, int]:
-    """Return the rows (or columns) that have a positive label, and the number of all."""
+    """Return the indices of the rows (or columns) that have a positive label, and the number of all rows."""
     highest = targets.amax(dim=dim)
     highest[0] = 1  # without any, one is kept, so that the loss stays in the graph
     return (highest > 0).nonzero().squeeze(1), len(highest)
@@ -232,8 +235,8 @@ def _log_sum_exps(
 class _LogSumExp(torch.autograd.Function):
     """Log-sum-exp that keeps only its inputs and its sums for the backward pass, and shares work between the views.
 
-    The gradient is a share of the sum; that of ``torch.logsumexp`` goes through the logarithm, of which a score in the
-    thousands leaves but a few digits.
+    The gradient is computed from the shares of the sum. The gradient of ``torch.logsumexp`` is computed from the
+    logarithm, and loses digits for scores in the thousands.
     """
 
     @staticmethod
@@ -268,7 +271,7 @@ class _LogSumExp(torch.autograd.Function):
 
 
 def _entries(scores: Tensor, side: Tensor, scale: float) -> Tensor:
-    """Return the scores of the labels in a sum, and a large negative number for the others."""
+    """Return the scores where ``side`` is positive, and a large negative number elsewhere."""
     return torch.minimum(scores if scale == 1 else scale * scores, _limit(scores.dtype) * side)
 
 

@@ -163,7 +163,7 @@ def _positives_and_negatives(class_frequencies: Tensor, num_samples: float | Ten
 
 
 def _once(vector: Tensor) -> Tensor:
-    """Keep compiled code from computing a vector of the classes again for every sample."""
+    """Return a vector (C,) such that compiled code computes it once, and not for every sample."""
     return _materialize(vector) if torch.compiler.is_compiling() else vector
 
 

@@ -1,4 +1,4 @@
-"""Registered losses over :mod:`mmml_losses.functional`."""
+"""Registered losses: each calls a function of :mod:`mmml_losses.functional`. CONTRIBUTING.md tells how to add one."""
 
 from .core.base import MultiLabelLoss
 from .corrections import LASDLoss, SPLCLoss

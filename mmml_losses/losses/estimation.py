@@ -28,7 +28,7 @@ _OBSERVED_START = math.log(0.995 / 0.005)
 
 @LOSSES.register_module()
 class EMLoss(FunctionLoss):
-    """Entropy maximisation, EM (Zhou et al., 2022): positives pay BCE, unobserved labels minus their entropy.
+    """Entropy maximisation, EM (Zhou et al., 2022): positives pay BCE, unobserved labels gain by their entropy.
 
     The loss may be negative.
 
@@ -238,7 +238,7 @@ class ROLELoss(MultiLabelLoss):
 
     @torch.no_grad()
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
-        """Start the estimates of observed positives near 1, unless a checkpoint has brought estimates.
+        """Set the estimates of observed positives near 1, unless a checkpoint has been loaded.
 
         Args:
             labels: (M, C), with 1 positive, 0 unobserved, -1 unknown, or soft.

@@ -18,7 +18,7 @@ RELATIVE_INCREASE = 0.002
 
 @LOSSES.register_module()
 class LargeLossRejection(PairLoss):
-    """Large loss rejection, LL-R: in every batch the largest losses of unobserved labels count as 0.
+    """Large loss rejection, LL-R: the largest losses of unobserved labels of a batch count as 0.
 
     Their number grows from epoch to epoch (see :mod:`mmml_losses.functional.large_loss`); the first epoch is plain
     training. ``'mean'`` counts the rejected labels, as the authors' code does.
@@ -65,10 +65,10 @@ class LargeLossRejection(PairLoss):
 
 @LOSSES.register_module()
 class LargeLossCorrection(PairLoss):
-    """Large loss correction, LL-Ct and LL-Cp: in every batch the unobserved labels of the largest loss turn positive.
+    """Large loss correction, LL-Ct and LL-Cp: the unobserved labels of the largest loss become positive.
 
-    The temporary correction holds for the batch, and the number of corrected labels grows from epoch to epoch. The
-    permanent one remembers: every batch after the first epoch corrects a constant number, for good. It needs
+    A temporary correction is valid for one batch, and the number of corrected labels grows from epoch to epoch. A
+    permanent correction remains: every batch after the first epoch corrects a constant number of labels. It needs
     ``sample_idx``, takes a byte of memory for each label of the training set, and saves it in the checkpoint. In
     evaluation mode it reads its memory and does not write.
 

@@ -1,4 +1,4 @@
-"""Links as modules, so that a loss can own one and a config can name one."""
+"""Links as modules: maps from logits to probabilities that a loss owns and a config names."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class ScaledLink(Link):
         raise NotImplementedError
 
     def fit_values(self, log_odds: Tensor, targets: Tensor) -> None:
-        """Set the buffers to what minimises the negative log-likelihood.
+        """Set the buffers to the values that minimise the negative log-likelihood.
 
         Args:
             log_odds: (N, C) of the base, in float64.
@@ -155,7 +155,7 @@ class ScaledLink(Link):
         return log_odds if self.base is None else self.base.inverse_logit_probabilities(log_odds)
 
     def fit(self, logits: Tensor, targets: Tensor) -> Fit:
-        """Fit the values to labelled data: the least negative log-likelihood, by Newton's method in float64.
+        """Fit the buffers to labelled data: minimise the negative log-likelihood by Newton's method in float64.
 
         Scales stay between 1/100 and 100.
 
@@ -276,7 +276,9 @@ def negative_log_likelihood(log_odds: Tensor, targets: Tensor) -> float:
 
 
 def _fit_scale_and_bias(log_odds: Tensor, targets: Tensor, with_bias: bool = True) -> tuple[Tensor, Tensor]:
-    """Return the scale and the bias of each column with the least negative log-likelihood; 1 and 0 if there is none.
+    """Fit a scale and a bias to each column, to minimise its negative log-likelihood.
+
+    A column without both positive and negative labels gets 1 and 0. If all are such, a ValueError is raised.
 
     Args:
         log_odds: (N, C), float64.

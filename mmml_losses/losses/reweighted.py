@@ -38,7 +38,7 @@ class FrequencyLoss(FunctionLoss):
         super().check_settings(**self._by_name(torch.ones(2), torch.tensor(2.0)))
 
     def _by_name(self, counts: Tensor, num_samples: Tensor) -> dict[str, Tensor]:
-        """Return what the function takes of the class frequencies."""
+        """Return the arguments of the function that the class frequencies provide."""
         numbers = dict(num_samples=num_samples) if self.needs_num_samples else {}
         return dict(class_frequencies=counts, **numbers)
 

@@ -108,7 +108,7 @@ class SetwiseLoss(FunctionLoss):
 
 @torch.compiler.disable  # how many rows are left depends on the data
 def draw_rows(logits: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Select the rows of which some label has a weight, in a random order.
+    """Shuffle the rows, and drop those whose labels all have weight 0.
 
     Args:
         logits: (N, C).

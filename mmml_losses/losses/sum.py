@@ -14,10 +14,10 @@ from .links import Link
 
 @LOSSES.register_module()
 class SumLoss(MultiLabelLoss):
-    """Adds losses and regularisers, each with its own ``loss_weight`` and ``reduction``.
+    """Sum of losses and regularisers, each with its own ``loss_weight`` and ``reduction``.
 
-    The sum reads logits through the link of its first pointwise part unless it is given one. Parts that compare
-    probabilities and have no link of their own (LPR) read through the same.
+    The link of the sum is that of its first pointwise part unless another is given. Parts that compare probabilities
+    and have no link of their own (LPR) use it as well.
 
     Args:
         losses: Parts by name, each a loss or its config. The names appear in the training log; they must not contain

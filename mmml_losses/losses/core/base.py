@@ -1,4 +1,4 @@
-"""What all losses share: the call convention, unknown labels, reduction and the link."""
+"""Base classes of all losses: the call convention, settings, unknown labels, reduction and the link."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
             self.switch_compile_on()
 
     def switch_compile_on(self) -> None:
-        """Run through :func:`torch.compile` from now on; copies do, too."""
+        """Compile the loss by :func:`torch.compile`. Copies of it are compiled as well."""
         self.compiled = True
         self.compile(**compat.compile_settings())
 

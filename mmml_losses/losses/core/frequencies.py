@@ -74,7 +74,7 @@ class ClassFrequencies(nn.Module):
     def wants_training_labels(self) -> bool:
         """Whether the frequencies are still to be counted in the training set.
 
-        Those of a checkpoint are used without a count, but may be those of another training set.
+        The frequencies of a checkpoint may be those of another training set, so they do not end the wish to count.
         """
         return self.source in (None, 'checkpoint')
 
@@ -162,7 +162,7 @@ class ClassFrequencies(nn.Module):
 
 
 def load_counts(path: str | Path, num_samples: float | None) -> tuple[np.ndarray, float | None]:
-    """Read counts and the number of images from a json file; the config must not have another number of images."""
+    """Read counts and the number of images from a json file, and check that the number agrees with the config's."""
     try:
         counts, in_file = read_class_frequencies(path)
     except OSError as error:
@@ -175,7 +175,7 @@ def load_counts(path: str | Path, num_samples: float | None) -> tuple[np.ndarray
 def check_class_frequencies(
     counts: Sequence[float] | np.ndarray | Tensor, num_samples: float | None
 ) -> tuple[Tensor, float | None]:
-    """Return counts of images as a tensor (C,) in float64, checked against the number of images."""
+    """Check class counts against the number of images, and return both, the counts as a float64 tensor (C,)."""
     counts = torch.as_tensor(checked_frequencies(counts), dtype=torch.float64)
     if not counts.numel():
         raise ValueError('class_frequencies must be one number for each class, got none')

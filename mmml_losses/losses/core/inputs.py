@@ -1,4 +1,4 @@
-"""Conversion of inputs to what losses compute on: logits and targets (N, C) of one floating-point type."""
+"""Conversion and checks of logits and targets. Unknown labels (-1) are left out later, see ``core/base.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reduction of values to one number, with the caller's weights and divisor."""
+"""Reduction of values to one number. The values of unknown labels are 0 already, see ``core/base.py``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REDUCTIONS = ('none', 'mean', 'sum')
 
 
 class Values(NamedTuple):
-    """Unreduced values of a loss that are averaged together.
+    """Unreduced values of a loss, and the number that their mean divides by.
 
     Args:
         values: One per label (N, C), or one per set of labels, such as (N,) or (C,).
@@ -63,7 +63,7 @@ def weigh_samples(weight: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def reduce_values(parts: list[Values], reduction: str, avg_factor: float | Tensor | None) -> Tensor:
-    """Reduce, and add where a loss has several parts.
+    """Reduce the parts of a loss, and add them.
 
     Args:
         parts: The weighted values.
