@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..utils.npz import FeatureFile
+from ..utils.files import FeatureFile
 
 # Separators of the words of a name: "traffic light", "hot-dog", "person/rider", "dining_table".
 BETWEEN_WORDS = re.compile(r'[\W_]+')

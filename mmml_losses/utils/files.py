@@ -1,11 +1,28 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and arrays that stay in an ``.npz`` file until they are read."""
 
 from __future__ import annotations
 
+import math
 import os
+import struct
+import sys
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from .errors import AnnotationError, MissingDataError
+
+# What an array may hold: truth values, whole numbers, floats and text. Objects would need pickle.
+KINDS = 'biufU'
+# A compressed array above this size that shrank by more than this factor is taken for a zip bomb.
+SUSPICIOUS_BYTES = 2**28
+SUSPICIOUS_FACTOR = 100
+LOCAL_HEADER = struct.Struct('<4s22xHH')
 
 
 @contextmanager
@@ -20,3 +37,154 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+class FeatureFile:
+    """The arrays of an ``.npz`` file, without reading any.
+
+    Args:
+        path: The file.
+
+    Attributes:
+        path: Where it lies, as an absolute path.
+        names: Names of its arrays, in their order.
+
+    Raises:
+        MissingDataError: There is no such file.
+        AnnotationError: It is no ``.npz`` file, or holds something else than arrays.
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = os.path.abspath(path)
+        if not os.path.isfile(self.path):
+            raise MissingDataError(f'feature file {self.path} does not exist', [self.path])
+        with _clear_errors(self.path), zipfile.ZipFile(self.path) as archive:
+            files = archive.namelist()
+        self.names = [name.removesuffix('.npy') for name in files]
+        odd = [name for name in files if not name.endswith('.npy')]
+        if odd:
+            raise AnnotationError(f'{self.path} must hold arrays alone, got {odd[0]!r}')
+        if len(set(files)) < len(files):
+            raise AnnotationError(f'{self.path} has several arrays of one name')
+
+    def array(self, name: str) -> StoredArray:
+        """One of the arrays.
+
+        Raises:
+            AnnotationError: There is no array of that name, or it cannot be read without risk.
+        """
+        if name not in self.names:
+            raise AnnotationError(f'{self.path} has no array {name!r}, it has {", ".join(self.names) or "none"}')
+        return StoredArray(self.path, name)
+
+
+class StoredArray:
+    """An array of an ``.npz`` file that is in memory once.
+
+    ``numpy.savez`` stores arrays as they are: such an array is mapped, its pages are read from the file when they are
+    used, and all processes share them. A compressed array (``numpy.savez_compressed``), or one in another order than
+    C's, is read when it is opened. Copies, deep ones too, are the same array, and a pickled one is opened again.
+
+    Args:
+        path: The file.
+        name: Name of the array.
+
+    Attributes:
+        values: The array, read-only.
+    """
+
+    def __init__(self, path: str, name: str):
+        self.path = path
+        self.name = name
+        with _clear_errors(f'{path}, array {name!r}'), zipfile.ZipFile(path) as archive:
+            self.values = _open(path, archive, archive.getinfo(f'{name}.npy'))
+        self.values.flags.writeable = False
+
+    def __deepcopy__(self, memo: dict) -> StoredArray:
+        return self
+
+    def __reduce__(self) -> tuple:
+        return _open_again, (self.path, self.name, self.values.shape, self.values.dtype.str)
+
+
+def _open_again(path: str, name: str, shape: tuple[int, ...], dtype: str) -> StoredArray:
+    array = StoredArray(path, name)
+    if (array.values.shape, array.values.dtype.str) != (shape, dtype):
+        raise AnnotationError(f'{path}, array {name!r}: the file was replaced by another one while it was in use')
+    return array
+
+
+def _open(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+    if info.flag_bits & 1:
+        raise ValueError('it is encrypted')
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f'its compression {info.compress_type} is none that numpy uses')
+    if info.file_size > max(SUSPICIOUS_BYTES, SUSPICIOUS_FACTOR * info.compress_size):
+        raise ValueError(
+            f'{info.compress_size} bytes claim to be {info.file_size}, which looks like a zip bomb: if it is none, '
+            'store the array with numpy.savez, uncompressed'
+        )
+    with archive.open(info) as stream:
+        shape, fortran_order, dtype = _read_header(stream)
+        header_bytes = stream.tell()
+        if math.prod(shape) * dtype.itemsize != info.file_size - header_bytes:
+            raise ValueError(f'its shape {shape} and type {dtype} do not fit its {info.file_size} bytes')
+        stored_plainly = info.compress_type == zipfile.ZIP_STORED and not fortran_order and dtype.isnative
+        if stored_plainly and math.prod(shape):  # nothing cannot be mapped
+            start = _start_of(path, info) + header_bytes
+            values = np.memmap(path, dtype=dtype, mode='r', offset=start, shape=shape).view(np.ndarray)
+        else:
+            values = _read(stream, shape, fortran_order, dtype)
+    if dtype.kind == 'U' and (values.reshape(-1).view(np.uint32) > sys.maxunicode).any():
+        raise ValueError('it holds text with characters that do not exist')
+    return values
+
+
+def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    version = np.lib.format.read_magic(stream)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        raise ValueError(f'its format version is {version}, expected 1.0 or 2.0')
+    shape, fortran_order, dtype = readers[version](stream)
+    if dtype.hasobject:
+        raise ValueError('it holds Python objects, which only pickle could read: save numbers or text')
+    if dtype.kind not in KINDS:
+        raise ValueError(f'it must hold numbers or text, got the type {dtype}')
+    if not dtype.itemsize:  # of which any number would fit a file
+        raise ValueError(f'its type {dtype} has no size')
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f'its shape is {shape}')
+    return shape, fortran_order, dtype
+
+
+def _start_of(path: str, info: zipfile.ZipInfo) -> int:
+    """Where the content of a member begins. Only the header in front of it says how long that header is."""
+    with open(path, 'rb') as file:
+        file.seek(info.header_offset)
+        _, name_bytes, extra_bytes = LOCAL_HEADER.unpack(file.read(LOCAL_HEADER.size))
+    start = info.header_offset + LOCAL_HEADER.size + name_bytes + extra_bytes
+    if start + info.file_size > os.path.getsize(path):
+        raise ValueError('the file ends before it does')
+    return start
+
+
+def _read(stream: IO[bytes], shape: tuple[int, ...], fortran_order: bool, dtype: np.dtype) -> np.ndarray:
+    values = np.empty(shape[::-1] if fortran_order else shape, dtype)
+    buffer, filled = memoryview(values.reshape(-1).view(np.uint8)), 0
+    while filled < len(buffer):
+        count = stream.readinto(buffer[filled:])
+        if not count:
+            raise ValueError('the file ends before it does')
+        filled += count
+    stream.read(1)  # at the end of the content its checksum is compared
+    values = values.T if fortran_order else values
+    return np.ascontiguousarray(values, dtype=dtype.newbyteorder('=')).reshape(shape)
+
+
+@contextmanager
+def _clear_errors(subject: str) -> Iterator[None]:
+    try:
+        yield
+    # RuntimeError and NotImplementedError: zipfile meets a feature that it does not know.
+    except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, EOFError, RuntimeError) as error:
+        raise AnnotationError(f'{subject} cannot be read: {error}') from error

@@ -19,8 +19,8 @@ from mmml_losses.datasets import (
 )
 from mmml_losses.datasets.readers import feature_dataset
 from mmml_losses.datasets.readers.feature_dataset import feature_statistics
-from mmml_losses.utils import npz
-from mmml_losses.utils.npz import FeatureFile
+from mmml_losses.utils import files
+from mmml_losses.utils.files import FeatureFile
 
 CLASSES = ('cat', 'dog', 'car', 'tree')
 LABELS = np.array([[1, 0, 0, 1], [0, 0, 0, 0], [0, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 0]], dtype=np.uint8)
@@ -348,7 +348,7 @@ def test_a_cut_off_or_changed_file_is_named(write):
 def test_an_array_that_swells_when_it_is_read_is_refused(write, monkeypatch):
     path = write(np.savez_compressed, train_features=np.zeros((5, 40000), dtype=np.float16))
     assert FeatureFile(path).array('train_features').values.shape == (5, 40000)
-    monkeypatch.setattr(npz, 'SUSPICIOUS_BYTES', 2**18)
+    monkeypatch.setattr(files, 'SUSPICIOUS_BYTES', 2**18)
     with pytest.raises(AnnotationError, match=r"'train_features' cannot be read: \d+ bytes claim to be 400128"):
         FeatureFile(path).array('train_features')
 

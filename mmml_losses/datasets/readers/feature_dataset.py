@@ -10,7 +10,7 @@ from mmengine.dataset import force_full_init
 
 from ...registry import DATASETS
 from ...utils.errors import AnnotationError
-from ...utils.npz import FeatureFile
+from ...utils.files import FeatureFile
 from .annotation_files import refuse_repeated
 from .reader import NEGATIVE, POSITIVE, UNKNOWN, MultiLabelReader
 
