@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from mmml_losses.datasets import DigitScenes, make_digit_scenes
-from mmml_losses.datasets.digit_scenes import SceneSettings, files
+from mmml_losses.datasets.digit_scenes import SceneSettings
+from mmml_losses.datasets.digit_scenes import dataset as files
 from mmml_losses.datasets.digit_scenes.generator import SceneGenerator, load_digit_images, split_sources
 from mmml_losses.registry import DATASETS
 

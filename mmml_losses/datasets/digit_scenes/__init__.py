@@ -1,7 +1,6 @@
 """Scenes of handwritten digits: the data set that needs no download."""
 
-from .dataset import DigitScenes
-from .files import make_digit_scenes
+from .dataset import DigitScenes, make_digit_scenes
 from .settings import SceneSettings
 
 __all__ = ['DigitScenes', 'SceneSettings', 'make_digit_scenes']

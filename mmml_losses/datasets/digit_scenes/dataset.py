@@ -1,16 +1,30 @@
-"""The registered dataset of digit scenes."""
+"""The registered dataset of digit scenes, and its files: images and COCO annotations."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import fields
+from pathlib import Path
 
+import cv2
 from mmengine.dist import barrier
+from mmengine.logging import print_log
 
 from ...registry import DATASETS
 from ..readers.coco import CocoMultiLabel
-from .files import ann_file, make_digit_scenes
+from .generator import Placed, SceneGenerator
 from .settings import CLASSES, SPLITS, SceneSettings
+
+# Goes up whenever the same settings give other files.
+FORMAT = 1
+# Nothing is written for that long only if the writing process is gone.
+ABANDONED_AFTER_SECONDS = 3600
 
 
 @DATASETS.register_module()
@@ -61,3 +75,131 @@ class DigitScenes(CocoMultiLabel):
             if writes:
                 barrier()
         return super().load_data_list()
+
+
+def ann_file(split: str) -> str:
+    """Annotation file of a split, relative to the root."""
+    return f'annotations/instances_{split}.json'
+
+
+def make_digit_scenes(root: str | os.PathLike, **settings) -> Path:
+    """Make the files of the digit scenes under ``root``, unless they are there already.
+
+    The result is ``train/*.png``, ``test/*.png`` and ``annotations/instances_{train,test}.json`` with a box for every
+    digit. They appear all at once: several processes may call this together, and an interrupted call leaves nothing.
+
+    Args:
+        root: Folder to make.
+        **settings: See :class:`SceneSettings`.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FileExistsError: ``root`` holds something else, or scenes with other settings.
+    """
+    root = Path(root).expanduser()
+    wanted = SceneSettings(**settings)
+    _remove_abandoned(root)
+    if not _has_entries(root):
+        count = wanted.num_train + wanted.num_test
+        print_log(f'Writing {count} digit scenes to {root} ...', logger='current')
+        start = time.perf_counter()
+        with _appearing_at_once(root) as folder:
+            for split in SPLITS:
+                _write_split(folder, split, wanted)
+        print_log(f'Wrote {count} digit scenes in {time.perf_counter() - start:.0f} s', logger='current')
+    _refuse_other_content(root, wanted)
+    return root
+
+
+def _write_split(folder: Path, split: str, settings: SceneSettings) -> None:
+    generator = SceneGenerator(settings, split)
+    images, annotations = [], []
+    (folder / split).mkdir()
+    for number in range(1, getattr(settings, f'num_{split}') + 1):
+        pixels, placed = generator.scene(number)
+        name = f'{number:06d}.png'
+        # Encoding and writing apart: cv2.imwrite does not tell when the disk is full.
+        (folder / split / name).write_bytes(cv2.imencode('.png', pixels)[1].tobytes())
+        images.append(dict(id=number, file_name=name, height=settings.image_size, width=settings.image_size))
+        for digit in placed:
+            annotations.append(_annotation(digit, number, len(annotations) + 1))
+    path = folder / ann_file(split)
+    path.parent.mkdir(exist_ok=True)
+    content = dict(
+        info=_info(split, settings),
+        images=images,
+        annotations=annotations,
+        categories=[dict(id=i, name=name, supercategory='digit') for i, name in enumerate(CLASSES, start=1)],
+    )
+    path.write_text(json.dumps(content))
+
+
+def _annotation(placed: Placed, image_id: int, annotation_id: int) -> dict:
+    return dict(
+        id=annotation_id,
+        image_id=image_id,
+        category_id=placed.digit + 1,
+        bbox=[placed.x, placed.y, placed.width, placed.height],
+        area=placed.width * placed.height,
+        iscrowd=0,
+        source=placed.source,
+    )
+
+
+def _info(split: str, settings: SceneSettings) -> dict:
+    description = "Scenes of scikit-learn's handwritten digits; 'source' is the number of the digit image there"
+    return dict(description=description, format=FORMAT, split=split, settings=settings.as_dict())
+
+
+@contextmanager
+def _appearing_at_once(root: Path) -> Iterator[Path]:
+    """A folder beside ``root`` that takes its place at the end, unless another process was faster."""
+    root.parent.mkdir(parents=True, exist_ok=True)
+    folder = root.with_name(f'.{root.name}.{uuid.uuid4().hex}')
+    folder.mkdir()
+    try:
+        yield folder
+        if root.is_dir() and not _has_entries(root):
+            root.rmdir()
+        folder.rename(root)
+    except OSError:
+        if not _has_entries(root):
+            raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned(root: Path) -> None:
+    """Remove what killed processes left beside ``root``."""
+    for folder in root.parent.glob(f'.{root.name}.{"[0-9a-f]" * 32}'):
+        # The folder of a process at work may move away while we look at it.
+        with suppress(OSError):
+            touched = max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
+            if time.time() - touched > ABANDONED_AFTER_SECONDS:
+                shutil.rmtree(folder)
+
+
+def _has_entries(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
+
+
+def _refuse_other_content(root: Path, wanted: SceneSettings) -> None:
+    advice = 'choose another data_root or delete the folder'
+    for split in SPLITS:
+        try:
+            found = json.loads((root / ann_file(split)).read_text())['info']
+            settings, version = found['settings'], found['format']
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FileExistsError(
+                f'{root} does not hold digit scenes ({ann_file(split)} is unfit): {advice}'
+            ) from error
+        if version != FORMAT:
+            raise FileExistsError(f'{root} holds digit scenes of format {version}, not {FORMAT}: {advice}')
+        asked = wanted.as_dict()
+        others = [
+            f'{name} is {settings.get(name)}, not {asked[name]}' for name in asked if settings.get(name) != asked[name]
+        ]
+        if others:
+            raise FileExistsError(f'{root} holds digit scenes with other settings ({"; ".join(others)}): {advice}')
