@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mmml_losses.datasets import AnnotationError, CocoMultiLabel, MissingDataError, Relabelled
-from mmml_losses.datasets.labels import label_list
-from mmml_losses.datasets.labels.label_list import read_label_list
 from mmml_losses.datasets.labels.sample_labels import SampleLabels
+from mmml_losses.datasets.wrappers import relabelled
+from mmml_losses.datasets.wrappers.relabelled import read_label_list
 
 CLASSES = ('cat', 'car', 'person')
 KEYS = ('b.jpg', 'a.jpg', 'c, d.jpg', 'e.jpg')
@@ -126,7 +126,7 @@ def test_broken_archives_are_named(tmp_path):
 
 @pytest.mark.parametrize('name', ['list.txt', 'list.txt.gz'])
 def test_what_would_fill_the_memory_is_not_unpacked(tmp_path, name, monkeypatch):
-    monkeypatch.setattr(label_list, 'LARGEST_TEXT', len(TEXT))
+    monkeypatch.setattr(relabelled, 'LARGEST_TEXT', len(TEXT))
     assert read_label_list(write(tmp_path, TEXT, name), SAMPLES).tolist() == LISTED
     with pytest.raises(AnnotationError, match=r'must be a list of at most 39 bytes of text, got more'):
         read_label_list(write(tmp_path, TEXT + ' ' * 10**6, name), SAMPLES)
