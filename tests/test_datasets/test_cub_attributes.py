@@ -161,7 +161,7 @@ def test_a_truncated_or_empty_file_is_named(cub_root, file):
 
 
 def test_arguments_are_checked(cub_root):
-    with pytest.raises(ValueError, match="split must be one of train, test, got 'val'"):
+    with pytest.raises(ValueError, match="split must be one of 'train', 'test', got 'val'"):
         CUBAttributes(str(cub_root), 'val')
     with pytest.raises(ValueError, match='min_certainty must be 1, 2, 3 or 4, got 5'):
         CUBAttributes(str(cub_root), min_certainty=5)

@@ -135,7 +135,7 @@ def test_unknown_choices_are_refused(argument, value):
 
 
 def test_a_list_needs_to_know_the_classes(lists):
-    with pytest.raises(ValueError, match=r'classes_file or classes in metainfo must say .*meta/train\.txt means'):
+    with pytest.raises(ValueError, match=r'classes_file or classes in metainfo must name .*meta/train\.txt, got neither'):
         ImageNetMultiLabel(str(lists))
 
 

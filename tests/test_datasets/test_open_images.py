@@ -167,7 +167,7 @@ def test_it_builds_from_the_registry_lazily(root):
 @pytest.mark.parametrize(
     ('arguments', 'problem'),
     [
-        (dict(others='absent'), "others must be one of unknown, negative, got 'absent'"),
+        (dict(others='absent'), "others must be one of 'unknown', 'negative', got 'absent'"),
         (dict(machine_confidence=0), r'machine_confidence must be in \(0, 1\], got 0'),
         (dict(machine_confidence=1.5), r'machine_confidence must be in \(0, 1\], got 1.5'),
     ],

@@ -127,7 +127,7 @@ def test_the_rule_of_the_score_is_an_argument(data_root):
     hard = build(data_root, score_rule='any')
     assert [info['gt_label'] for info in infos(hard)] == [[3], [0, 1, 2, 4], []]
     assert not any('gt_score' in info for info in infos(hard))
-    with pytest.raises(ValueError, match="score_rule must be one of leave_one_out, thirds, any, got 'mean'"):
+    with pytest.raises(ValueError, match="score_rule must be one of 'leave_one_out', 'thirds', 'any', got 'mean'"):
         build(data_root, score_rule='mean')
 
 
@@ -254,7 +254,7 @@ def changed_annotation(**changes) -> dict:
     [
         ('questions', dict(annotations=[]), "must have a list 'questions'"),
         ('questions', questions('train2014') | dict(questions=[]), 'must have samples, got none'),
-        ('questions', questions('train2014') | dict(data_subtype=None), "must say in 'data_subtype'"),
+        ('questions', questions('train2014') | dict(data_subtype=None), "must name the split of its images in 'data_subtype'"),
         ('questions', questions('train2014') | dict(data_subtype='/../x'), 'must name images by paths below'),
         ('questions', changed_question(question_id=458752001), 'has the question_id 458752001 more than once'),
         ('questions', changed_question(image_id='4'), "entry 0 of questions: image_id must be a whole number, got '4'"),

@@ -85,7 +85,7 @@ def test_unspecified_attributes_are_unknown_or_negative(wider_root):
     hard = infos(build(wider_root, unspecified='negative'))
     assert [info['gt_label'] for info in hard] == [[MALE, HAT], [], [MALE]]
     assert not any('gt_score' in info for info in hard)
-    with pytest.raises(ValueError, match="unspecified must be one of unknown, negative, got 'absent'"):
+    with pytest.raises(ValueError, match="unspecified must be one of 'unknown', 'negative', got 'absent'"):
         build(wider_root, unspecified='absent')
 
 

@@ -18,11 +18,11 @@ class SampleLabels:
 
     Attributes:
         classes: Names of the C classes.
-        keys: A name for each of the N samples that is the same on every machine, such as its file's below the folder
-            of the images.
+        keys: A name for each of the N samples that is the same on every machine, such as the path of its file below
+            the folder of the images.
         labels: (N, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown.
-        areas: (N, C) float32, how large the largest object of a class is, NaN where that is not known; None where it
-            is known of no sample, or was not asked for. Comparable within a sample, not always between samples.
+        areas: (N, C) float32, area of the largest object of a class, NaN where it is unknown; None if all are, or if
+            they were not requested. Comparable within a sample, not always between samples.
     """
 
     classes: tuple[str, ...]
@@ -31,7 +31,7 @@ class SampleLabels:
     areas: np.ndarray | None = None
 
     def take(self, positions: np.ndarray) -> SampleLabels:
-        """The samples at these positions, in this order."""
+        """Return the samples at these positions, in this order."""
         return SampleLabels(
             self.classes,
             [self.keys[position] for position in positions],
@@ -40,7 +40,7 @@ class SampleLabels:
         )
 
     def fingerprint(self) -> dict[str, int | str]:
-        """What tells this dataset from every other one: a few numbers and two checksums."""
+        """Return what identifies this dataset: a few numbers and two checksums."""
         return dict(
             samples=len(self.labels),
             positives=int((self.labels == POSITIVE).sum()),
@@ -74,6 +74,13 @@ def fill_rows(labels: np.ndarray, rows: Sequence[Sequence[int]], value: int) -> 
             f'class indices must be from 0 to {num_classes - 1}, got {columns[first]} for sample {samples[first]}'
         )
     labels[samples, columns] = value
+
+
+def columns_of(mask: np.ndarray) -> list[list[int]]:
+    """Return the columns of each row in which it is true."""
+    ends = np.cumsum(mask.sum(axis=1)).tolist()
+    columns = np.nonzero(mask)[1].tolist()
+    return [columns[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _sha256(content: bytes | np.ndarray) -> str:

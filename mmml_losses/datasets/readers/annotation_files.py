@@ -1,4 +1,4 @@
-"""Reading annotation files: json, csv and lists, each with one clear error that names the file and the place."""
+"""Read annotation files: json, csv and lists. Every error names the file and the place in it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from operator import itemgetter
+from pathlib import Path
 
 import numpy as np
 
-from ...utils.errors import AnnotationError
+from ...utils.errors import AnnotationError, MissingDataError
 
 
 def read_json(path: str | os.PathLike, kind: type[dict] | type[list]) -> dict | list:
@@ -24,11 +25,10 @@ def read_json(path: str | os.PathLike, kind: type[dict] | type[list]) -> dict | 
         kind: What it must hold, ``dict`` or ``list``.
 
     Raises:
-        AnnotationError: It is not json, as a truncated file is not, or holds something else.
+        AnnotationError: It is not json, or holds something else.
     """
     try:
-        with open(path, encoding='utf-8') as file:
-            content = json.load(file)
+        content = json.loads(Path(path).read_text(encoding='utf-8'))
     # A json error and a UnicodeDecodeError are ValueErrors; nested too deep is a RecursionError.
     except (ValueError, RecursionError) as error:
         raise AnnotationError(f'{path} is not a json file: {error}') from error
@@ -38,14 +38,14 @@ def read_json(path: str | os.PathLike, kind: type[dict] | type[list]) -> dict | 
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
-    """The lines of a text file that are not blank, stripped, each with its number from 1.
+    """Yield the stripped lines of a text file that are not blank, each with its number from 1.
 
     Raises:
         AnnotationError: It is not text in UTF-8.
     """
     try:
         # A byte order mark, which some tools write, is no part of the first line.
-        with open(path, encoding='utf-8-sig') as file:
+        with Path(path).open(encoding='utf-8-sig') as file:
             for number, line in enumerate(file, start=1):
                 if stripped := line.strip():
                     yield number, stripped
@@ -56,7 +56,7 @@ def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
 def read_csv(
     path: str | os.PathLike, columns: Sequence[str], delimiter: str = ','
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The asked columns of each row of a csv file with a header, each with its line number.
+    """Yield the requested columns of each row of a csv file with a header, each with its line number.
 
     Args:
         path: The file.
@@ -67,7 +67,7 @@ def read_csv(
         AnnotationError: A column is not in the header, a row is too short, or it is no csv file.
     """
     try:
-        with open(path, encoding='utf-8-sig', newline='') as file:
+        with Path(path).open(encoding='utf-8-sig', newline='') as file:
             rows = csv.reader(file, delimiter=delimiter)
             header = next(rows, [])
             absent = [name for name in columns if name not in header]
@@ -89,13 +89,43 @@ def read_csv(
         raise AnnotationError(f'{path} is not a csv file in UTF-8: {error}') from error
 
 
-def refuse_repeated(values: Iterable[Hashable], path: str | os.PathLike, what: str) -> None:
-    """Refuse a file in which something stands twice that must stand once.
+def read_listed(path: str | os.PathLike, what: str, listed_in: str | os.PathLike) -> bytes:
+    """Read a file that another file requires.
 
     Args:
-        values: All of them.
         path: The file.
-        what: What they are, such as ``'image id'``.
+        what: What it holds, for the error message.
+        listed_in: The other file.
+
+    Raises:
+        MissingDataError: It does not exist.
+    """
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError:
+        raise MissingDataError(f'{path} is missing, {what} that {listed_in} lists', [os.fspath(path)]) from None
+
+
+def require_keys(entry: object, keys: Sequence[str], place: str) -> None:
+    """Reject an entry of a json file that is not a dict, or lacks a key.
+
+    Args:
+        entry: The entry.
+        keys: What it must have.
+        place: File and position of the entry, for the error message.
+    """
+    absent = [key for key in keys if not isinstance(entry, dict) or key not in entry]
+    if absent:
+        raise AnnotationError(f'{place}: must be a dict with {", ".join(absent)}')
+
+
+def refuse_repeated(values: Iterable[Hashable], path: str | os.PathLike, what: str) -> None:
+    """Reject a file in which a value appears more than once.
+
+    Args:
+        values: The values.
+        path: The file.
+        what: What the values are, such as ``'image id'``.
     """
     seen = set()
     for value in values:
@@ -105,16 +135,15 @@ def refuse_repeated(values: Iterable[Hashable], path: str | os.PathLike, what: s
 
 
 def read_class_list(path: str | os.PathLike, separator: str, *, header: str = '') -> dict[str, str]:
-    """The classes of a file with one a line, each with its name.
+    """Read a file with one class a line, as names by identifier.
 
     Args:
         path: The file.
-        separator: What stands between identifier and name, such as ``','``. A line may be the identifier alone, which
-            then is the name, too.
-        header: How a first line starts that is no class.
+        separator: What separates identifier and name, such as ``','``. An identifier alone is also the name.
+        header: Start of a first line that is no class.
 
     Raises:
-        AnnotationError: A line has no identifier or an empty name, an identifier stands twice, or there is none.
+        AnnotationError: A line has no identifier or an empty name, an identifier is repeated, or there is none.
     """
     classes = []
     for number, line in read_lines(path):
@@ -133,7 +162,7 @@ def read_class_list(path: str | os.PathLike, separator: str, *, header: str = ''
 
 
 def distinct_names(classes: Mapping[str, str], identifiers: Iterable[str]) -> dict[str, str]:
-    """A name of its own for each class: where classes share one, the identifier is added to it.
+    """Return a different name for each class: the identifier is added to a name that several classes share.
 
     Args:
         classes: Names by identifier.
@@ -145,22 +174,22 @@ def distinct_names(classes: Mapping[str, str], identifiers: Iterable[str]) -> di
 
 
 def box_problem(box: object) -> str:
-    """What keeps something from being a box ``[x, y, width, height]`` with an area; empty if nothing does."""
+    """Return why something is not a box ``[x, y, width, height]`` with an area; empty if it is one."""
     if not _is_box(box):
         return f'must be four numbers x, y, width and height, got {box!r}'
     return '' if box[2] > 0 and box[3] > 0 else f'must have an area, got {list(box)}'
 
 
 def read_box(box: object, place: str, drop_degenerate: bool = False) -> list[float] | None:
-    """A box of an annotation file.
+    """Read a box of an annotation file.
 
     Args:
         box: ``[x, y, width, height]``.
-        place: Where it stands, for the error message.
-        drop_degenerate: Whether to give None for a box without an area.
+        place: File and position of the box, for the error message.
+        drop_degenerate: Whether to return None for a box without an area.
 
     Raises:
-        AnnotationError: It is no box, or one without an area.
+        AnnotationError: It is no box, or it has no area.
     """
     problem = box_problem(box)
     if not problem:

@@ -28,10 +28,10 @@ class CocoMultiLabel(MultiLabelReader):
     Args:
         ann_file: Annotation file in COCO's format.
         with_crowd: Count a class that appears only as a crowd (``iscrowd``) as present, as most published code does.
-        with_boxes: Give every item what a detector of MMDetection reads as well: ``height``, ``width`` and
-            ``instances``, the boxes of its objects, with those of crowds to be ignored.
-        *args: Further arguments of :class:`MultiLabelReader`. With ``drop_empty``, as the training lists of most
-            papers are made, 82,081 of the 82,783 images of train2014 remain.
+        with_boxes: Give every item what a detector of MMDetection needs: ``height``, ``width`` and ``instances``, the
+            boxes of its objects, of which crowds are to be ignored.
+        *args: Further arguments of :class:`MultiLabelReader`. With ``drop_empty``, as in most papers, 82,081 of the
+            82,783 images of train2014 remain.
         **kwargs: The same.
 
     Example:
@@ -48,7 +48,7 @@ class CocoMultiLabel(MultiLabelReader):
         super().__init__(ann_file, *args, **kwargs)
 
     def read_samples(self) -> Iterator[dict]:
-        """The images of the file with the classes in each."""
+        """Yield the images of the file with the classes in each."""
         coco = _read_coco(self.ann_file)
         names = {category_id: coco.cats[category_id]['name'] for category_id in sorted(coco.cats)}
         classes = self.choose_classes(list(names.values()), self.ann_file)
@@ -67,32 +67,32 @@ class CocoMultiLabel(MultiLabelReader):
             yield sample
 
     def _areas(self, image: dict, annotations: Iterable[dict], class_of_category: dict[int, int]) -> dict[int, float]:
-        """The classes in an image, each with the area of its largest object as a fraction of the image."""
+        """Return the classes in an image, each with the area of its largest object as a fraction of the image."""
         areas: dict[int, float] = {}
         size = image.get('width', 1) * image.get('height', 1) or 1
         for annotation in annotations:
             label = class_of_category.get(annotation['category_id'])
             if label is not None and (self.with_crowd or not annotation.get('iscrowd', 0)):
                 area, largest = _area(annotation) / size, areas.get(label, 0.0)
-                # In a comparison with NaN the unknown area wins, either way round.
+                # Every comparison with NaN is false, so an unknown area always wins.
                 areas[label] = largest if area <= largest else area if area > largest else math.nan
         return areas
 
     def _boxes(self, image: dict, annotations: Iterable[dict], class_of_category: dict[int, int]) -> dict:
-        """The size of an image and its boxes, as MMDetection's ``CocoDataset`` gives them."""
+        """Return the size of an image and its boxes in the form of MMDetection's ``CocoDataset``."""
         try:
             width, height = image['width'], image['height']
             boxes = [
                 (annotation['bbox'], class_of_category[annotation['category_id']], annotation.get('iscrowd', 0))
                 for annotation in annotations
                 if annotation['category_id'] in class_of_category
-                # MMDetection leaves them out as well; an area that is not known is none of them.
+                # As in MMDetection; an unknown area, NaN, is not left out.
                 if not (annotation.get('ignore', 0) or _area(annotation) <= 0)
             ]
             instances = [
                 dict(bbox=[x, y, x + w, y + h], bbox_label=label, ignore_flag=int(bool(crowd)))
                 for (x, y, w, h), label, crowd in boxes
-                # Boxes of less than a pixel, or beside the image, are mistakes of the annotation.
+                # Boxes of less than a pixel, or outside of the image, are mistakes of the annotation.
                 if min(w, h) >= 1 and min(x + w, width) > max(x, 0) and min(y + h, height) > max(y, 0)
             ]
         except (KeyError, TypeError, ValueError) as error:
@@ -104,7 +104,7 @@ class CocoMultiLabel(MultiLabelReader):
 
 
 def _area(annotation: dict) -> float:
-    """The area of an object in pixels, of its outline where the file has it; NaN if it is unknown."""
+    """Return the area of an object in pixels, if possible of its outline; NaN if it is unknown."""
     if 'area' in annotation:
         return annotation['area']
     if 'bbox' in annotation:
@@ -134,7 +134,7 @@ def _read_coco(path: str) -> COCO:
 
 
 def _find_problem(coco: COCO) -> str:
-    """What makes a file unfit although pycocotools takes it; empty if nothing does."""
+    """Return why a file that pycocotools accepts is unfit; empty if it is fit."""
     absent = [key for key in ('images', 'annotations', 'categories') if key not in coco.dataset]
     if absent:
         return f'it has no {" and no ".join(map(repr, absent))}'

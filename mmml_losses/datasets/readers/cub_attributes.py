@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 
 from ...registry import DATASETS
+from ...utils.arguments import check_choice
 from ...utils.errors import AnnotationError
 from .annotation_files import read_lines, refuse_repeated
 from .reader import MultiLabelReader
 
 SPLITS = dict(train='1', test='0')
 CERTAINTIES = (1, 2, 3, 4)
-PRESENT = 8  # in the codes of labels, added to the certainty
+CERTAINTIES_FILE = 'attributes/certainties.txt'
+PRESENT = 8  # added to the certainty in the codes of labels
 
 
 @DATASETS.register_module()
 class CUBAttributes(MultiLabelReader):
     """Images of CUB-200-2011 with the attributes that annotators saw in each.
 
-    The files lie as the official archive unpacks, with ``attributes.txt`` beside the folder; it may as well lie in the
-    folder or in its ``attributes``::
+    The files are where the official archive unpacks them. ``attributes.txt`` is next to the folder, in the folder, or
+    in its ``attributes``::
 
         data/attributes.txt
         data/CUB_200_2011/
@@ -30,8 +32,8 @@ class CUBAttributes(MultiLabelReader):
           attributes/certainties.txt, attributes/image_attribute_labels.txt
 
     A line of ``image_attribute_labels.txt`` is ``<image id> <attribute id> <is_present> <certainty id> <time>``. A few
-    lines of the official file have one or two columns more; the first four mean the same there, and nothing else is
-    read. Every image must have one line for each attribute.
+    lines of the official file have one or two columns more; only the first four are read. Every image must have one
+    line for each attribute.
 
     Every item is ``dict(img_path=..., gt_label=[...], img_id=...)``, in the order of ``images.txt``, and has
     ``gt_score`` where ``min_certainty`` makes labels unknown; see :class:`MultiLabelReader`.
@@ -39,10 +41,9 @@ class CUBAttributes(MultiLabelReader):
     Args:
         data_root: Folder of the dataset.
         split: ``'train'`` or ``'test'``, 5,994 and 5,794 images.
-        min_certainty: Labels that the annotators were less certain of become unknown, present and absent ones alike:
-            2 takes those of parts that are not visible (1) away, 3 also those that were guessed (2), and 4 also those
-            that were probable (3), so that only the definite ones (4) stay. With 1, the default, every label stays as
-            it is: the LASD paper names no threshold for its 31.4 positives an image.
+        min_certainty: Labels of less certainty become unknown, present and absent ones alike. The certainties are 1 not
+            visible, 2 guessed, 3 probable and 4 definite. With 1, the default, every label stays as it is: the LASD
+            paper names no threshold for its 31.4 positives an image.
         data_prefix: Folder of the images.
         **kwargs: Further arguments of :class:`MultiLabelReader`.
 
@@ -61,34 +62,24 @@ class CUBAttributes(MultiLabelReader):
         data_prefix: str = 'images',
         **kwargs,
     ):
-        if split not in SPLITS:
-            raise ValueError(f'split must be one of {", ".join(SPLITS)}, got {split!r}')
+        self.split = check_choice('split', split, SPLITS)
         if min_certainty not in CERTAINTIES:
             raise ValueError(f'min_certainty must be 1, 2, 3 or 4, got {min_certainty!r}')
-        self.split = split
         self.min_certainty = min_certainty
         super().__init__(
             'attributes/image_attribute_labels.txt', data_root=data_root, data_prefix=data_prefix, **kwargs
         )
 
     def annotation_files(self) -> list[str]:
-        """The five text files."""
-        return [
-            self.path_below_root('images.txt'),
-            self.path_below_root('train_test_split.txt'),
-            self._attributes_file(),
-            self.path_below_root('attributes/certainties.txt'),
-            self.ann_file,
-        ]
-
-    def _attributes_file(self) -> str:
-        """The list of attributes, where it lies; without one, where the archive puts it."""
-        beside = os.path.join(os.path.dirname(os.path.abspath(self.data_root)), 'attributes.txt')
-        places = [beside, *map(self.path_below_root, ('attributes/attributes.txt', 'attributes.txt'))]
-        return next((place for place in places if os.path.isfile(place)), beside)
+        """Return the five text files; the list of attributes where it exists, or else where the archive has it."""
+        root = Path(self.data_root)
+        places = [folder / 'attributes.txt' for folder in (root.absolute().parent, root / 'attributes', root)]
+        attributes = next(filter(Path.is_file, places), places[0])
+        first, second, third = (root / name for name in ('images.txt', 'train_test_split.txt', CERTAINTIES_FILE))
+        return [*map(str, (first, second, attributes, third)), self.ann_file]
 
     def read_samples(self) -> Iterator[dict]:
-        """The images of the split with their attributes."""
+        """Yield the images of the split with their attributes."""
         images_file, split_file, attributes_file, certainties_file, labels_file = self.annotation_files()
         names = _read_names(images_file, 'image')
         parts = _read_split(split_file, names)
@@ -110,12 +101,12 @@ class CUBAttributes(MultiLabelReader):
 
 
 def _read_names(path: str, what: str) -> dict[int, str]:
-    """A file with lines ``<id> <name>``, as the name of each id."""
+    """Return the name of each id in a file with lines ``<id> <name>``."""
     return {key: name for _, key, name in _read_rows(path, what)}
 
 
 def _read_split(path: str, images: Mapping[int, str]) -> dict[int, str]:
-    """The part, 1 or 0, that each image is in."""
+    """Return the part, 1 or 0, that each image is in."""
     parts = {}
     for number, image_id, part in _read_rows(path, 'image'):
         if image_id not in images:
@@ -130,7 +121,7 @@ def _read_split(path: str, images: Mapping[int, str]) -> dict[int, str]:
 
 
 def _read_rows(path: str, what: str) -> Iterator[tuple[int, int, str]]:
-    """The lines ``<id> <name>`` of a file: number of the line, id and name."""
+    """Yield the lines ``<id> <name>`` of a file, as number of the line, id and name."""
     known = set()
     for number, line in read_lines(path):
         key, _, name = line.partition(' ')
@@ -145,18 +136,14 @@ def _read_rows(path: str, what: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _check_certainties(path: str) -> None:
-    """Refuse certainties with another meaning than the official ones, which ``min_certainty`` counts on."""
+    """Reject certainties with another meaning than the official ones, which ``min_certainty`` assumes."""
     names = _read_names(path, 'certainty')
     if tuple(names) != CERTAINTIES or 'not visible' not in names[1] or 'definitely' not in names[4]:
         raise AnnotationError(f"{path} must go from '1 not visible' to '4 definitely', got {names}")
 
 
 def _read_labels(path: str, images: list[int], attributes: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each image has each attribute, and how certain that is.
-
-    Returns:
-        Booleans and certainty ids, both (images, attributes).
-    """
+    """Return whether each image has each attribute, and the certainty ids, both (images, attributes)."""
     # The official file has 3.7 million lines: ids are looked up as they are written, and each line makes one byte.
     start_of_image = {str(image): row * len(attributes) for row, image in enumerate(images)}
     column_of = {str(attribute): column for column, attribute in enumerate(attributes)}
@@ -188,7 +175,7 @@ def _read_labels(path: str, images: list[int], attributes: list[int]) -> tuple[n
 
 
 def _problem(fields: list[str], images: dict, attributes: dict) -> str:
-    """What is wrong with a line of the labels."""
+    """Return what is wrong with a line of the labels."""
     if len(fields) < 4:
         return 'must be an image id, an attribute id, is_present, a certainty id and a time'
     if fields[0] not in images:

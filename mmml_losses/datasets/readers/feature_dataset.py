@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from mmengine.dataset import force_full_init
@@ -11,8 +11,9 @@ from mmengine.dataset import force_full_init
 from ...registry import DATASETS
 from ...utils.errors import AnnotationError
 from ...utils.files import FeatureFile
+from ..labels.sample_labels import NEGATIVE, POSITIVE, UNKNOWN, columns_of
 from .annotation_files import refuse_repeated
-from .reader import NEGATIVE, POSITIVE, UNKNOWN, MultiLabelReader
+from .reader import MultiLabelReader
 
 BLOCK = 1024
 
@@ -22,24 +23,24 @@ class FeatureDataset(MultiLabelReader):
     """Features and labels of an ``.npz`` file, such as ``tools/extract_features.py`` writes; read without pickle.
 
     The file holds ``features`` (N, D) of floats; ``labels`` (N, C) with 1 positive, 0 negative and -1 unknown, or soft
-    labels between 0 and 1; and, if it likes, ``ids`` (N,), integers or text that name the samples, and ``classes``
-    (C,), the names of the classes. One file may hold several splits, as ``train_features``, ``train_labels`` and so
-    on; ``classes`` are theirs together.
+    labels between 0 and 1; and optionally ``ids`` (N,), integers or text that name the samples, and ``classes`` (C,),
+    the names of the classes. One file may hold several splits, as ``train_features``, ``train_labels`` and so on, which
+    share ``classes``.
 
     Uncompressed features (``numpy.savez``) stay in the file and are read sample by sample; the workers of a dataloader
-    share what the system caches of it. A data info has ``features``, a read-only view of a row, which nothing reads
-    until the pipeline, of which it gets a copy; the labels as of every reader; ``img_id``, the id as the file has it;
-    and ``sample_name``, the id as text, or else the number of the row.
+    share the system's cache of the file. A data info has ``features``, a read-only view of a row that the pipeline
+    copies; the labels of every reader; ``img_id``, the id of the file; and ``sample_name``, the id as text, or else the
+    number of the row.
 
     Args:
         ann_file: The file.
-        split: What the names of the arrays begin with: ``'train'`` stands for ``train_features``, ``train_labels`` and
+        split: Prefix of the names of the arrays: ``'train'`` means ``train_features``, ``train_labels`` and
             ``train_ids``. Without it they are ``features``, ``labels`` and ``ids``.
-        features: Name of the array of features, where it is another one.
-        labels: Name of the array of labels, where it is another one.
-        ids: Name of the array of ids, where it is another one.
-        classes: Name of the array of class names. A file may have none if it is not asked for; classes are then called
-            by their indices.
+        features: Another name of the array of features.
+        labels: Another name of the array of labels.
+        ids: Another name of the array of ids, which then must exist.
+        classes: Another name of the array of class names, which then must exist. Without such an array the names are
+            the class indices.
         data_root: Folder that ``ann_file`` is relative to.
         metainfo: ``classes`` chooses some of the classes by name and fixes their order.
         pipeline: Transforms, which find the features of a sample as ``features``, (D,).
@@ -68,22 +69,22 @@ class FeatureDataset(MultiLabelReader):
         prefix = f'{split}_' if split else ''
         self.features_name = features or f'{prefix}features'
         self.labels_name = labels or f'{prefix}labels'
-        # What was not asked for by name may be missing.
+        # Only arrays with a given name must exist.
         self.ids_name, self.needs_ids = ids or f'{prefix}ids', ids is not None
         self.classes_name, self.needs_classes = classes or 'classes', classes is not None
         super().__init__(ann_file, data_root, metainfo=metainfo, pipeline=[_copy_features, *pipeline], **kwargs)
 
     def missing_files(self) -> list[str]:
-        """The file, if it does not exist."""
-        return [] if os.path.isfile(self.ann_file) else [self.ann_file]
+        """Return the file, if it does not exist."""
+        return [] if Path(self.ann_file).is_file() else [self.ann_file]
 
     def load_data_list(self) -> list[dict]:
-        """Read the file, all but the features."""
-        FeatureFile(self.ann_file)  # the reader's own error for a missing file would ask for images
+        """Read the file without the features."""
+        FeatureFile(self.ann_file)  # the reader's error for a missing file would mention images
         return super().load_data_list()
 
     def read_samples(self) -> Iterator[dict]:
-        """The samples, each with the number of its row in place of features."""
+        """Yield the samples, each with the number of its row in place of features."""
         file = FeatureFile(self.ann_file)
         self._features = file.array(self.features_name)
         features = self._features.values
@@ -102,7 +103,7 @@ class FeatureDataset(MultiLabelReader):
 
     @force_full_init
     def get_data_info(self, idx: int) -> dict:
-        """The data info of a sample. Its features are not read yet."""
+        """Return the data info of a sample. Its features are not read yet."""
         info = super().get_data_info(idx)
         row = info.pop('row')
         info['features'] = self._features.values[row]
@@ -111,18 +112,17 @@ class FeatureDataset(MultiLabelReader):
 
     @force_full_init
     def rows(self) -> np.ndarray:
-        """Where the samples of this dataset are in the arrays of the file, (N,)."""
+        """Return the positions of the samples of this dataset in the arrays of the file, (N,)."""
         return np.array([super(FeatureDataset, self).get_data_info(idx)['row'] for idx in range(len(self))], dtype=int)
 
     def feature_blocks(self) -> Iterator[np.ndarray]:
-        """The features of this dataset in its order, a few thousand samples at a time, (n, D)."""
-        rows = self.rows()
-        for start in range(0, len(rows), BLOCK):
-            yield self._features.values[rows[start : start + BLOCK]]
+        """Yield the features of this dataset in its order, a thousand samples at a time, (n, D)."""
+        for rows in _blocks(self.rows()):
+            yield self._features.values[rows]
 
     @force_full_init
     def label_array(self, name: str) -> np.ndarray:
-        """Other labels of this dataset's samples from the same file, (N, C) int8, or float32 where some are soft.
+        """Read other labels of this dataset's samples from the same file, (N, C) int8, or float32 if some are soft.
 
         Args:
             name: Name of the array.
@@ -146,7 +146,7 @@ class FeatureDataset(MultiLabelReader):
         return names.tolist()
 
     def _checked_labels(self, labels: np.ndarray, name: str) -> np.ndarray:
-        """The labels of the chosen classes for all rows of the file."""
+        """Return the labels of the chosen classes for all rows of the file."""
         expected = (len(self._features.values), self._num_columns)
         if labels.shape != expected or labels.dtype.kind not in 'biuf':
             raise self._error(name, f'labels must be numbers {expected}', labels)
@@ -170,7 +170,7 @@ class FeatureDataset(MultiLabelReader):
 
 
 def sparse_labels(labels: np.ndarray) -> Iterator[dict]:
-    """Labels as the samples of a reader have them, see :class:`MultiLabelReader`.
+    """Yield labels in the sparse form of a reader, see :class:`MultiLabelReader`.
 
     Args:
         labels: (N, C) with 1, 0 and -1, or soft.
@@ -180,9 +180,9 @@ def sparse_labels(labels: np.ndarray) -> Iterator[dict]:
     # The shorter list, the same one for all samples.
     listed = dict(negative_label=NEGATIVE) if num_unknown > num_negative else dict(unknown_label=UNKNOWN)
     for block in _blocks(labels):
-        columns = dict(gt_label=_columns_where(block > NEGATIVE))
+        columns = dict(gt_label=columns_of(block > NEGATIVE))
         if num_unknown:
-            columns |= {key: _columns_where(block == value) for key, value in listed.items()}
+            columns |= {key: columns_of(block == value) for key, value in listed.items()}
         for row, values in enumerate(zip(*columns.values(), strict=True)):
             sample = dict(zip(columns, values, strict=True))
             if labels.dtype.kind == 'f':
@@ -191,9 +191,9 @@ def sparse_labels(labels: np.ndarray) -> Iterator[dict]:
 
 
 def feature_statistics(datasets: Iterable[FeatureDataset]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each feature over all samples, (D,) float64; read once, block by block.
+    """Compute mean and standard deviation of each feature over all samples, (D,) float64, in one pass over blocks.
 
-    A feature that never changes has the deviation 1, so that dividing by it leaves it alone.
+    A constant feature has the deviation 1, so that a division by it changes nothing.
 
     Args:
         datasets: At least one, all of the same D.
@@ -206,7 +206,7 @@ def feature_statistics(datasets: Iterable[FeatureDataset]) -> tuple[np.ndarray, 
                 raise AnnotationError(
                     f'{dataset.ann_file}, array {dataset.features_name!r} has features that are not finite'
                 )
-            # Squares around the mean of each block join without the loss of digits that plain sums of squares have.
+            # Squares around the mean of each block lose fewer digits than plain sums of squares.
             block_mean = block.mean(axis=0)
             shift, total = block_mean - mean, count + len(block)
             squares = squares + np.square(block - block_mean).sum(axis=0)
@@ -221,14 +221,7 @@ def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
         yield array[start : start + BLOCK]
 
 
-def _columns_where(mask: np.ndarray) -> list[list[int]]:
-    """For each row the columns in which it is true."""
-    ends = np.cumsum(mask.sum(axis=1)).tolist()
-    columns = np.nonzero(mask)[1].tolist()
-    return [columns[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-
-
 def _copy_features(info: dict) -> dict:
-    # Views of a file must neither be written to nor become tensors.
+    # A view of the file must not be written to, or become a tensor.
     info['features'] = info['features'].copy()
     return info

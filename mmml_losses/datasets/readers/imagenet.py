@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from ...registry import DATASETS
+from ...utils.arguments import check_choice
 from ...utils.errors import AnnotationError, MissingDataError
 from .annotation_files import distinct_names, read_class_list, read_lines
 from .reader import MultiLabelReader
@@ -24,17 +26,17 @@ class ImageNetMultiLabel(MultiLabelReader):
 
     - a folder for each class, ``train/n01440764/n01440764_10026.JPEG``: the classes are the folders in alphabetical
       order, or those of ``classes_file``, in its order;
-    - a list with a path and a class index a line, ``meta/train.txt``: ``classes_file`` or ``classes`` in metainfo says
-      what the indices stand for.
+    - a list with a path and a class index a line, ``meta/train.txt``: ``classes_file`` or ``classes`` in metainfo names
+      the class of each index.
 
     Args:
         data_root: Folder that all other paths are relative to.
         split: ``'train'`` or ``'val'``. The labels of the test set are not public.
-        ann_file: The list; ``meta/<split>.txt`` if it exists and no other is given. Without a list the folders count.
+        ann_file: The list; by default ``meta/<split>.txt`` if it exists, and otherwise none.
         data_prefix: Folder of the images; that of the split by default.
         classes_file: Classes, one a line: the identifier, alone or with a space and the name behind it
             (``n01440764 tench, Tinca tinca``). Where classes share a name, the identifier is added to it.
-        others: What all other classes of an image are: ``'negative'``, or ``'unknown'`` (-1), since an image may show
+        others: Label of all other classes of an image: ``'negative'``, or ``'unknown'`` (-1), since an image may show
             several of them.
         **kwargs: Further arguments of :class:`MultiLabelReader`.
 
@@ -55,25 +57,20 @@ class ImageNetMultiLabel(MultiLabelReader):
         others: str = 'negative',
         **kwargs,
     ):
-        for name, value, allowed in (('split', split, SPLITS), ('others', others, OTHERS)):
-            if value not in allowed:
-                raise ValueError(f'{name} must be one of {", ".join(allowed)}, got {value!r}')
-        self.split = split
+        self.split = check_choice('split', split, SPLITS)
+        self.others = check_choice('others', others, OTHERS)
         self.classes_file = classes_file
-        self.others = others
-        usual = os.path.join('meta', f'{split}.txt')
-        if not ann_file and os.path.isfile(os.path.join(os.path.expanduser(data_root), usual)):
+        usual = f'meta/{split}.txt'
+        if not ann_file and (Path(data_root).expanduser() / usual).is_file():
             ann_file = usual
+        self.files = (ann_file, classes_file)
         super().__init__(ann_file, data_root, data_prefix or split, **kwargs)
 
-    def annotation_files(self) -> list[str]:
-        """The list of images and that of classes, where there are such."""
-        return [file for file in (self.ann_file, self.classes_file and self.path_below_root(self.classes_file)) if file]
-
     def read_samples(self) -> Iterator[dict]:
-        """The images with the class of each."""
+        """Yield the images with the class of each."""
         for path, label in self._read_list() if self.ann_file else self._read_folders():
-            image_id = os.path.splitext(os.path.basename(path))[0]
+            name = path[path.rfind('/') + 1 :]
+            image_id = name.rpartition('.')[0] or name
             sample = dict(img_path=self.image_path(path), gt_label=[] if label is None else [label], img_id=image_id)
             if self.others == 'unknown':
                 sample['negative_label'] = []
@@ -85,7 +82,9 @@ class ImageNetMultiLabel(MultiLabelReader):
         elif self.CLASSES:
             listed = {name: name for name in self.CLASSES}
         else:
-            raise ValueError(f'classes_file or classes in metainfo must say which classes {self.ann_file} means')
+            raise ValueError(
+                f'classes_file or classes in metainfo must name the classes of {self.ann_file}, got neither'
+            )
         chosen = self.choose_classes(list(listed.values()), self.classes_file)
         labels = [chosen.get(name) for name in listed.values()]
         seen = set()
@@ -114,9 +113,9 @@ class ImageNetMultiLabel(MultiLabelReader):
             )
         chosen = self.choose_classes(list(listed.values()), self.classes_file or root)
         for folder in folders:
-            images = sorted(_images_below(os.path.join(root, folder)))
+            path = str(Path(root, folder))
+            images = sorted(_images_below(path))
             if not images:
-                path = os.path.join(root, folder)
                 raise MissingDataError(f'{path} must have the images of a class, got none', [path])
             for image in images:
                 yield f'{folder}/{image}', chosen.get(listed[folder])
@@ -127,9 +126,9 @@ class ImageNetMultiLabel(MultiLabelReader):
 
 
 def _images_below(folder: str) -> Iterator[str]:
-    """Paths of images relative to a folder."""
+    """Yield the paths of the images below a folder, relative to it."""
     for parent, _, files in os.walk(folder):
         within = os.path.relpath(parent, folder)
         for file in files:
             if file.lower().endswith(EXTENSIONS):
-                yield file if within == os.curdir else os.path.join(within, file)
+                yield file if within == os.curdir else f'{within}/{file}'

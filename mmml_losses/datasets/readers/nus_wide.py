@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import numpy as np
 
 from ...registry import DATASETS
-from ...utils.errors import AnnotationError, MissingDataError
+from ...utils.arguments import check_choice
+from ...utils.errors import AnnotationError
 from ..labels.random_numbers import uniform_numbers
-from .annotation_files import read_csv, read_lines, refuse_repeated
+from .annotation_files import read_csv, read_lines, read_listed, refuse_repeated
 from .reader import MultiLabelReader
 
 SPLITS = ('train', 'test')
 PROTOCOLS = ('csv', 'official', 'combined')
-# What the csv file calls the splits.
+# The splits by their names in the csv file.
 CSV_SPLITS = dict(train='train', val='test', test='test')
+LIST_FILE = 'ImageList/{}Imagelist.txt'
 LABEL_FOLDER = 'Groundtruth/TrainTestLabels'
 NUS_WIDE_CONCEPTS = (
     *('airport', 'animal', 'beach', 'bear', 'birds', 'boats', 'book', 'bridge', 'buildings', 'cars', 'castle', 'cat'),
@@ -37,16 +38,16 @@ class NUSWIDE(MultiLabelReader):
     Every item is ``dict(img_path=..., gt_label=[class indices, ascending], img_id='actor/0001_2124494179.jpg')``, in
     the order of the file; see :class:`MultiLabelReader`. The classes are the 81 concepts in alphabetical order.
 
-    ``protocol`` says which images make a split:
+    ``protocol`` chooses the images of a split:
 
     - ``'csv'``: those of a table with the columns ``filepath``, ``label`` (concepts, as ``"['clouds', 'sky']"`` or with
       commas alone) and ``split_name`` (``train``, and ``val`` or ``test``), as it was published with ASL. All of them
       have a label; the Hill and SPLC paper counts 119,103 and 50,720.
     - ``'official'``: ``ImageList/{Train,Test}Imagelist.txt`` with ``Groundtruth/TrainTestLabels``, 161,789 and 107,859.
-    - ``'combined'``: the official lists together, split anew. ``split_file`` lists the images; without it
-      ``train_images`` of them are drawn, by their names. With ``skip_missing`` only images that are there take part,
-      and with ``drop_empty`` only those with a label: the LASD paper had 210,260 left, for 150,000 and 60,260. The
-      authors' draw is not published, and other images leave others in each split: keep the list for a comparison.
+    - ``'combined'``: the official lists together, split again. ``split_file`` lists the images; without it
+      ``train_images`` of them are drawn, by their names. ``skip_missing`` and ``drop_empty`` leave out images before
+      the draw: the LASD paper had 210,260 left, for 150,000 and 60,260. The authors' split is not published, and it
+      depends on the images that exist: keep the list for a comparison.
 
     Args:
         data_root: Folder that all other paths are relative to.
@@ -55,8 +56,8 @@ class NUSWIDE(MultiLabelReader):
         data_prefix: Folder of the images.
         csv_file: The table, for ``'csv'``.
         split_file: Images of the split, one a line, for ``'combined'``.
-        train_images: How many images are drawn for training, for ``'combined'``; the rest is for testing.
-        seed: Of the draw. Both splits must have the same.
+        train_images: Number of images that are drawn for training, for ``'combined'``; the rest is for testing.
+        seed: Seed of the draw. Both splits must have the same.
         concepts_file: Names of other concepts, one a line, such as ``ConceptsList/Concepts81.txt``.
         **kwargs: Further arguments of :class:`MultiLabelReader`.
 
@@ -80,32 +81,23 @@ class NUSWIDE(MultiLabelReader):
         concepts_file: str = '',
         **kwargs,
     ):
-        for name, value, allowed in (('split', split, SPLITS), ('protocol', protocol, PROTOCOLS)):
-            if value not in allowed:
-                raise ValueError(f'{name} must be one of {", ".join(allowed)}, got {value!r}')
+        self.split = check_choice('split', split, SPLITS)
+        self.protocol = check_choice('protocol', protocol, PROTOCOLS)
         if split_file and protocol != 'combined':
             raise ValueError(f"split_file is for the protocol 'combined', got it with {protocol!r}")
-        self.split = split
-        self.protocol = protocol
         self.split_file = split_file
         self.train_images = train_images
         self.seed = seed
         self.concepts_file = concepts_file
-        super().__init__(
-            ann_file=csv_file if protocol == 'csv' else '', data_root=data_root, data_prefix=data_prefix, **kwargs
-        )
+        # Official lists of images that make the split.
+        self._parts = {'csv': (), 'official': (split.capitalize(),), 'combined': ('Train', 'Test')}[protocol]
+        lists = [LIST_FILE.format(part) for part in self._parts] or [csv_file]
+        self.files = (*lists, split_file, concepts_file)
+        super().__init__(csv_file if protocol == 'csv' else '', data_root, data_prefix, **kwargs)
 
-    def annotation_files(self) -> list[str]:
-        """The table or the lists of images, and the files that the arguments name."""
-        named = [self.path_below_root(file) for file in (self.split_file, self.concepts_file) if file]
-        if self.protocol == 'csv':
-            return [self.ann_file, *named]
-        return [self._list_file(part) for part in self._official_parts()] + named
-
-    def missing_files(self) -> list[str]:
-        """The files of :meth:`annotation_files` and the folders, where they do not exist or are empty."""
-        folder = self.path_below_root(LABEL_FOLDER)
-        return super().missing_files() + [folder] * (self.protocol != 'csv' and not os.path.isdir(folder))
+    def image_folders(self) -> list[str]:
+        """Return the folders of the images and of the official labels, which must exist and not be empty."""
+        return super().image_folders() + [self.path_below_root(LABEL_FOLDER)] * (self.protocol != 'csv')
 
     def load_data_list(self) -> list[dict]:
         """Read the annotation files, and draw the images of the split where that is asked for."""
@@ -125,13 +117,13 @@ class NUSWIDE(MultiLabelReader):
         return [sample for sample, chosen in zip(samples, in_train == (self.split == 'train'), strict=True) if chosen]
 
     def read_samples(self) -> Iterator[dict]:
-        """The images of the protocol with the concepts in each."""
+        """Yield the images of the protocol with the concepts in each."""
         names = self._concepts()
         classes = self.choose_classes(names, self.concepts_file or type(self).__name__)
         if self.protocol == 'csv':
             yield from self._read_table(set(names), classes)
             return
-        images = [image for part in self._official_parts() for image in self._read_part(part, classes)]
+        images = [image for part in self._parts for image in self._read_part(part, classes)]
         refuse_repeated((name for name, _ in images), ' and '.join(self.annotation_files()), 'image')
         if self.split_file:
             images = self._choose_listed(dict(images))
@@ -166,19 +158,14 @@ class NUSWIDE(MultiLabelReader):
                     raise AnnotationError(f'{place}: label must list concepts, or be [] for none, got {unknown}')
                 yield self._sample(name, sorted(classes[concept] for concept in named & classes.keys()), place)
 
-    def _official_parts(self) -> tuple[str, ...]:
-        return ('Train', 'Test') if self.protocol == 'combined' else (self.split.capitalize(),)
-
-    def _list_file(self, part: str) -> str:
-        return self.path_below_root(f'ImageList/{part}Imagelist.txt')
-
     def _read_part(self, part: str, classes: dict[str, int]) -> list[tuple[str, list[int]]]:
-        """The images of an official list, each with its labels."""
-        names = [_with_slashes(line) for _, line in read_lines(self._list_file(part))]
+        """Return the images of an official list, each with its labels."""
+        list_file = self.path_below_root(LIST_FILE.format(part))
+        names = [_with_slashes(line) for _, line in read_lines(list_file)]
         table = np.empty((len(names), len(classes)), dtype=bool)
         for concept, column in classes.items():
             path = self.path_below_root(f'{LABEL_FOLDER}/Labels_{concept}_{part}.txt')
-            table[:, column] = _read_column(path, len(names), self._list_file(part))
+            table[:, column] = _read_column(path, len(names), list_file)
         return [(name, np.flatnonzero(row).tolist()) for name, row in zip(names, table, strict=True)]
 
     def _choose_listed(self, labels: dict[str, list[int]]) -> list[tuple[str, list[int]]]:
@@ -192,12 +179,12 @@ class NUSWIDE(MultiLabelReader):
 
 
 def _with_slashes(name: str) -> str:
-    """A path as the files have it, which were written on Windows."""
+    """Return a path of the files, which were written on Windows, with slashes."""
     return name.strip().replace('\\', '/')
 
 
 def _listed(label: str) -> set[str]:
-    """The concepts of a list that is written as Python prints it, or with commas alone."""
+    """Return the concepts of a list that is written as in Python, or with commas alone."""
     inner = label.strip()
     if inner.startswith('[') and inner.endswith(']'):
         inner = inner[1:-1].strip()
@@ -207,13 +194,8 @@ def _listed(label: str) -> set[str]:
 
 
 def _read_column(path: str, length: int, listed_in: str) -> np.ndarray:
-    """A file with 0 or 1 for each image of a list, a line each."""
-    try:
-        with open(path, 'rb') as file:
-            values = file.read().split()
-    except FileNotFoundError:
-        message = f'{path} is missing, the labels of the images that {listed_in} lists'
-        raise MissingDataError(message, [path]) from None
+    """Read a file with a line 0 or 1 for each image of a list."""
+    values = read_listed(path, 'the labels of the images', listed_in).split()
     if len(values) != length:
         raise AnnotationError(
             f'{path} must have a line for each of the {length} images of {listed_in}, got {len(values)}'

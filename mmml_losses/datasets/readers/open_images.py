@@ -10,12 +10,13 @@ from itertools import pairwise
 import numpy as np
 
 from ...registry import DATASETS
+from ...utils.arguments import check_choice
 from ...utils.errors import AnnotationError
 from .annotation_files import distinct_names, read_class_list, read_csv
 from .reader import MultiLabelReader
 
 OTHERS = ('unknown', 'negative')
-# What the rows say about a class in an image.
+# Statements of the rows about a class in an image, combined by bitwise or.
 PERSON_SAYS_YES, PERSON_SAYS_NO, MACHINE_SAYS_YES = 1, 2, 4
 
 
@@ -28,24 +29,23 @@ class OpenImages(MultiLabelReader):
     ``dict(img_path=..., gt_label=[...], gt_score=..., img_id='000002b66c9c498e')`` with ``gt_score`` of 1, 0 and -1,
     in the order in which the images appear; see :class:`MultiLabelReader`. Images are ``<ImageID>.jpg``.
 
-    - Where people disagree, some rows of one image and class being 1 and some 0, the label is unknown.
-    - Rows of classes that are not listed are skipped, and images that nothing is known about then are left out.
-    - Labels are not passed on to more general classes: a row is needed for each.
+    - Where people disagree, with rows 1 and 0 for one image and class, the label is unknown.
+    - Rows of classes that are not listed are skipped, and images without any known label are left out.
+    - A label does not imply more general classes: a row is needed for each.
 
     Args:
         ann_file: Table of image labels.
         classes_file: The classes in their order: an identifier such as ``/m/011k07`` a line, or identifier and name
-            with a comma, with or without a header. Such are the lists of trainable classes (9,605 in version 6) and of
-            class descriptions; which 567 classes the Hill and SPLC paper took is not published.
+            with a comma, with or without a header. The lists of trainable classes (9,605 in version 6) and of class
+            descriptions will do; the 567 classes of the Hill and SPLC paper are not published.
         data_root: Folder that the files and ``data_prefix`` are relative to.
         data_prefix: Folder of the images.
         descriptions_file: Class descriptions to take the names from, where ``classes_file`` has none. The identifier is
             added to a name that several classes have.
-        others: What a class is that no row speaks of, ``'unknown'`` or ``'negative'``, as losses for missing labels
-            assume it.
-        machine_confidence: From which confidence on a row with the source ``machine`` makes a positive where no person
-            said anything; with less it says nothing. By default such rows are refused.
-        **kwargs: Further arguments of :class:`MultiLabelReader`. Many images are no longer to be had: ``skip_missing``
+        others: Label of a class without a row, ``'unknown'``, or ``'negative'`` as losses for missing labels assume.
+        machine_confidence: Least confidence with which a row of the source ``machine`` makes a positive where no person
+            judged; other such rows are skipped. By default a table with such rows is rejected.
+        **kwargs: Further arguments of :class:`MultiLabelReader`. Many images are no longer available: ``skip_missing``
             leaves those out.
     """
 
@@ -61,23 +61,17 @@ class OpenImages(MultiLabelReader):
         machine_confidence: float | None = None,
         **kwargs,
     ):
-        if others not in OTHERS:
-            raise ValueError(f'others must be one of {", ".join(OTHERS)}, got {others!r}')
+        self.others = check_choice('others', others, OTHERS)
         if machine_confidence is not None and not 0 < machine_confidence <= 1:
             raise ValueError(f'machine_confidence must be in (0, 1], got {machine_confidence}')
         self.classes_file = classes_file
         self.descriptions_file = descriptions_file
-        self.others = others
         self.machine_confidence = machine_confidence
+        self.files = (ann_file, classes_file, descriptions_file)
         super().__init__(ann_file, data_root, data_prefix, **kwargs)
 
-    def annotation_files(self) -> list[str]:
-        """The table and the lists of classes."""
-        lists = [file for file in (self.classes_file, self.descriptions_file) if file]
-        return [self.ann_file, *map(self.path_below_root, lists)]
-
     def read_samples(self) -> Iterator[dict]:
-        """The images of the table with what is known about each."""
+        """Yield the images of the table with their known labels."""
         names = self._read_names()
         classes = self.choose_classes(list(names.values()), self.path_below_root(self.classes_file))
         image_ids, keys, says = self._read_table({key: classes.get(name) for key, name in names.items()}, len(classes))
@@ -92,19 +86,16 @@ class OpenImages(MultiLabelReader):
                 yield sample
 
     def _read_names(self) -> dict[str, str]:
-        path = self.path_below_root(self.classes_file)
-        names = read_class_list(path, ',', header='LabelName')
-        if self.descriptions_file:
-            descriptions = read_class_list(self.path_below_root(self.descriptions_file), ',', header='LabelName')
-            absent = [key for key in names if key not in descriptions]
-            if absent:
-                where = self.path_below_root(self.descriptions_file)
-                raise AnnotationError(f'{path} lists classes that {where} has not: {", ".join(absent[:10])}')
-            return distinct_names(descriptions, names)
-        return distinct_names(names, names)
+        _, *paths = self.annotation_files()
+        names, *others = (read_class_list(path, ',', header='LabelName') for path in paths)
+        descriptions = others[0] if others else names
+        absent = [key for key in names if key not in descriptions]
+        if absent:
+            raise AnnotationError(f'{paths[0]} lists classes that {paths[1]} has not: {", ".join(absent[:10])}')
+        return distinct_names(descriptions, names)
 
     def _read_table(self, classes: dict[str, int | None], width: int) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """The names of the images; and for each row of a class, image times ``width`` plus class, and what it says."""
+        """Return the names of the images; and for each row the key (image times ``width`` plus class) and statement."""
         images: dict[str, int] = {}
         keys, says = array('q'), array('B')
         meanings: dict[tuple[str, str], int] = {}
@@ -133,8 +124,8 @@ class OpenImages(MultiLabelReader):
         if source == 'machine':
             if self.machine_confidence is None:
                 raise AnnotationError(
-                    f'{place}: the label was made by a machine; machine_confidence says from which Confidence on such '
-                    'labels count'
+                    f'{place}: the label was made by a machine; machine_confidence must be the least Confidence with '
+                    'which such labels count'
                 )
             if not 0 <= value <= 1:
                 raise AnnotationError(f'{place}: Confidence must be in [0, 1], got {confidence}')
@@ -145,7 +136,7 @@ class OpenImages(MultiLabelReader):
 
 
 def _settle(keys: np.ndarray, says: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The keys that are positive, negative and disputed, ascending, when all that the rows say is put together."""
+    """Return the keys that are positive, negative and disputed by all rows together, ascending."""
     order = np.argsort(keys, kind='stable')
     keys, says = keys[order], says[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
@@ -156,10 +147,10 @@ def _settle(keys: np.ndarray, says: np.ndarray) -> tuple[np.ndarray, np.ndarray,
 
 
 def _per_image(keys: np.ndarray, width: int, num_images: int) -> Iterator[list[int]]:
-    """The classes of each image."""
+    """Return the classes of each image."""
     images, labels = np.divmod(keys, width)
     bounds = np.searchsorted(images, np.arange(num_images + 1)).tolist()
-    labels = labels.tolist()  # many short slices are slow to make of an array
+    labels = labels.tolist()  # many short slices of an array are slow
     return (labels[start:stop] for start, stop in pairwise(bounds))
 
 

@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from mmengine.dataset import BaseDataset, force_full_init
@@ -19,14 +20,17 @@ class MultiLabelReader(BaseDataset):
     """A dataset of images with a set of labels each. A subclass writes :meth:`read_samples`.
 
     A data info has ``gt_label``, the ascending class indices of the positives, and ``img_path``. Where some labels are
-    not known it also has ``gt_score``, (C,) float32 with 1 positive, 0 negative and -1 unknown; where they are soft,
+    unknown it also has ``gt_score``, (C,) float32 with 1 positive, 0 negative and -1 unknown. Where labels are soft,
     ``gt_score`` is between 0 and 1, and ``gt_label`` has the classes above 0.
 
-    In memory samples are sparse: beside ``gt_label`` a subclass lists either the classes in ``negative_label``, all
+    In memory samples are sparse: next to ``gt_label`` a subclass lists either the classes in ``negative_label``, all
     others being unknown, or those in ``unknown_label``, all others being negative; or ``label_scores``, a soft label
     for each class of ``gt_label``, all others being negative. It may give ``label_areas``, for each class of
-    ``gt_label`` the area of its largest object as a fraction of the image, which label wrappers ask for; and
+    ``gt_label`` the area of its largest object as a fraction of the image, which label wrappers use; and
     ``sample_name`` where one image makes several samples.
+
+    A subclass that reads more than ``ann_file`` sets ``files``, and one with more folders overrides
+    :meth:`image_folders`: :meth:`missing_files` then reports what does not exist.
 
     Args:
         ann_file: Annotation file.
@@ -35,11 +39,14 @@ class MultiLabelReader(BaseDataset):
         metainfo: ``classes`` chooses some of the dataset's classes by name and fixes their order; labels of the others
             are ignored. Any other key is kept as it is.
         drop_empty: Leave out images without a positive label.
-        skip_missing: Leave out images that are not there, as of collections whose links have expired; how many is
-            logged. Otherwise a missing image is an error when it is loaded.
+        skip_missing: Leave out images whose file does not exist, and log their number. Otherwise a missing image is an
+            error when it is loaded.
         **kwargs: Further arguments of :class:`mmengine.dataset.BaseDataset`, such as ``pipeline``, ``test_mode``,
             ``indices`` or ``lazy_init``.
     """
+
+    # Annotation files relative to data_root, empty names left out; ann_file alone if there are none.
+    files: Sequence[str] = ()
 
     def __init__(
         self,
@@ -59,26 +66,26 @@ class MultiLabelReader(BaseDataset):
         self.drop_empty = drop_empty
         self.skip_missing = skip_missing
         super().__init__(
-            ann_file=os.path.expanduser(ann_file),
-            data_root=os.path.expanduser(data_root),
-            data_prefix={key: os.path.expanduser(prefix) for key, prefix in data_prefix.items()},
+            ann_file=_expand_user(ann_file),
+            data_root=_expand_user(data_root),
+            data_prefix={key: _expand_user(prefix) for key, prefix in data_prefix.items()},
             metainfo=metainfo,
             **kwargs,
         )
 
     def read_samples(self) -> Iterable[dict]:
-        """The samples of the annotation files, as the class describes them.
+        """Yield the samples of the annotation files, as described for the class.
 
-        It starts with :meth:`choose_classes`, and makes paths of images with :meth:`image_path`.
+        Call :meth:`choose_classes` first, and make the paths of images with :meth:`image_path`.
         """
         raise NotImplementedError
 
     def annotation_files(self) -> list[str]:
-        """The annotation files that must be there."""
-        return [self.ann_file]
+        """Return the annotation files that must exist."""
+        return [self.path_below_root(name) for name in self.files if name] if self.files else [self.ann_file]
 
     def image_folders(self) -> list[str]:
-        """The folders that images must be in."""
+        """Return the folders that must exist and not be empty."""
         return [self.data_prefix['img_path']]
 
     @property
@@ -88,37 +95,35 @@ class MultiLabelReader(BaseDataset):
         return None if classes is None else tuple(classes)
 
     def missing_files(self) -> list[str]:
-        """Annotation files and image folders, where they do not exist or are empty. Needs no loaded annotations."""
-        missing = [file for file in self.annotation_files() if not os.path.isfile(file)]
-        # A folder behind a URL is the business of the file client in the pipeline.
-        return missing + [folder for folder in self.image_folders() if '://' not in folder and not _has_entries(folder)]
+        """Return the annotation files and folders that do not exist or are empty, without reading annotations."""
+        missing = [file for file in self.annotation_files() if not Path(file).is_file()]
+        # The file client of the pipeline handles a folder behind a URL.
+        return missing + [folder for folder in self.image_folders() if '://' not in folder and not has_entries(folder)]
 
     def load_data_list(self) -> list[dict]:
         """Read the annotation files, and take the class names from them."""
-        missing = self.missing_files()
+        missing, files = self.missing_files(), self.annotation_files()
         if missing:
-            files = self.annotation_files()
             annotations = f'the annotation file{"s" * (len(files) > 1)} {", ".join(files)} and ' if files else ''
             raise MissingDataError(
                 f'{type(self).__name__} needs {annotations}the images in {", ".join(self.image_folders())}, seen from '
-                f'{os.getcwd()}; missing or empty: {", ".join(missing)}',
+                f'{Path.cwd()}; missing or empty: {", ".join(missing)}',
                 missing,
             )
         samples = [sample for sample in self.read_samples() if sample['gt_label'] or not self.drop_empty]
         if not samples:  # which MMEngine could not serialise
             problem = 'with a positive label' if self.drop_empty else 'at all'
-            source = ', '.join(self.annotation_files() or self.image_folders())
-            raise AnnotationError(f'{source} must have samples, got none {problem}')
+            raise AnnotationError(f'{", ".join(files or self.image_folders())} must have samples, got none {problem}')
         return self._with_image(samples) if self.skip_missing else samples
 
     def _with_image(self, samples: list[dict]) -> list[dict]:
-        """The samples whose image is there. Each folder is listed once, which is faster than asking for each file."""
+        """Return the samples whose image exists. Listing each folder once is faster than a query for each file."""
         files: dict[str, set[str]] = {}
         kept = []
         for sample in samples:
             folder, name = os.path.split(sample['img_path'])
             if folder not in files:
-                files[folder] = set(os.listdir(folder or '.')) if os.path.isdir(folder or '.') else set()
+                files[folder] = {entry.name for entry in os.scandir(folder or '.')} if Path(folder).is_dir() else set()
             if name in files[folder]:
                 kept.append(sample)
         listed, folder = ' and '.join(self.annotation_files() or self.image_folders()), self.data_prefix['img_path']
@@ -130,11 +135,11 @@ class MultiLabelReader(BaseDataset):
         return kept
 
     def choose_classes(self, names: Sequence[str], source: str | os.PathLike) -> dict[str, int]:
-        """Settle the classes, and give the index of each by its name.
+        """Store the class names, and return the index of each class by its name.
 
         Args:
             names: All classes of the dataset, in its order. ``classes`` in metainfo may choose some of them.
-            source: The file that they stand in, for error messages.
+            source: The file that lists them, for error messages.
         """
         chosen = self.CLASSES or tuple(names)
         known = set(names)
@@ -148,28 +153,28 @@ class MultiLabelReader(BaseDataset):
         return {name: index for index, name in enumerate(chosen)}
 
     def path_below_root(self, name: str) -> str:
-        """The path of a file that is given relative to ``data_root``, as ``ann_file`` is."""
-        return os.path.join(self.data_root, os.path.expanduser(name))
+        """Return the path of a file that is given relative to ``data_root``."""
+        return str(Path(self.data_root) / Path(name).expanduser())
 
     def image_path(self, name: str, ann_file: str | os.PathLike | None = None) -> str:
-        """The path of an image below the folder of the images.
+        """Return the path of an image below the folder of the images.
 
         Args:
-            name: As an annotation file has it.
-            ann_file: Which file that is, for error messages; ``self.ann_file`` by default.
+            name: The name in an annotation file.
+            ann_file: That file, for error messages; ``self.ann_file`` by default.
 
         Raises:
-            AnnotationError: It would lie somewhere else.
+            AnnotationError: The name leads out of the folder.
         """
         if not isinstance(name, str) or not name or leaves_its_folder(name):
             raise AnnotationError(
                 f'{ann_file or self.ann_file} must name images by paths below the folder of the images, got {name!r}'
             )
-        return os.path.join(self.data_prefix['img_path'], name)
+        return join(self.data_prefix['img_path'], name)
 
     @force_full_init
     def get_data_info(self, idx: int) -> dict:
-        """The data info of a sample, with ``gt_score`` where some labels are not known, or soft."""
+        """Return the data info of a sample, with ``gt_score`` where some labels are unknown or soft."""
         info = super().get_data_info(idx)
         listed = [key for key in ('negative_label', 'unknown_label', 'label_scores') if key in info]
         if listed:
@@ -179,12 +184,12 @@ class MultiLabelReader(BaseDataset):
         return info
 
     def get_cat_ids(self, idx: int) -> list[int]:
-        """Class indices of an image, as :class:`mmengine.dataset.ClassBalancedDataset` asks for them."""
+        """Return the class indices of an image, for :class:`mmengine.dataset.ClassBalancedDataset`."""
         return self.get_data_info(idx)['gt_label']
 
 
 def score_row(info: Mapping, num_classes: int) -> np.ndarray:
-    """The labels of a sparse data info as (C,) float32, see :class:`MultiLabelReader`."""
+    """Return the labels of a sparse data info as (C,) float32, see :class:`MultiLabelReader`."""
     row = np.full(num_classes, UNKNOWN if 'negative_label' in info else NEGATIVE, dtype=np.float32)
     row[info.get('negative_label', [])] = NEGATIVE
     row[info.get('unknown_label', [])] = UNKNOWN
@@ -193,13 +198,23 @@ def score_row(info: Mapping, num_classes: int) -> np.ndarray:
 
 
 def leaves_its_folder(name: str) -> bool:
-    """Whether a path of an annotation file could lead out of the folder that it is relative to."""
-    # Backslashes separate folders on Windows alone, but a file that was written there must not be read otherwise here.
+    """Return whether a path of an annotation file could lead out of the folder that it is relative to."""
+    # Backslashes separate folders on Windows alone, but a file from there must mean the same here.
     parts = re.split(r'[/\\]', name)
-    # MMEngine takes what has '://' in it for an address, and loads it from wherever that is.
+    # MMEngine loads a path with '://' from that address.
     return parts[0] == '' or '..' in parts or '\0' in name or '://' in name or re.match(r'[A-Za-z]:', name) is not None
 
 
-def _has_entries(folder: str) -> bool:
-    # An empty prefix means that the images lie below the working directory.
-    return os.path.isdir(folder or '.') and any(True for _ in os.scandir(folder or '.'))
+def has_entries(folder: str | os.PathLike) -> bool:
+    """Return whether a folder exists and is not empty; an empty name is the working directory."""
+    return Path(folder).is_dir() and any(True for _ in os.scandir(Path(folder)))
+
+
+def join(folder: str, name: str) -> str:
+    """Return the path of a file in a folder, which may be a URL: a ``Path`` would change that."""
+    return f'{folder.rstrip("/")}/{name}' if folder else name
+
+
+def _expand_user(path: str | os.PathLike) -> str:
+    path = os.fspath(path)
+    return str(Path(path).expanduser()) if path.startswith('~') else path

@@ -5,22 +5,23 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from mmengine.logging import print_log
 
 from ...registry import DATASETS
 from ...utils.errors import AnnotationError, MissingDataError
-from .annotation_files import read_box, read_json
-from .reader import MultiLabelReader
+from .annotation_files import read_box, read_json, require_keys
+from .reader import MultiLabelReader, join
 
 INSTANCE_KEYS = ('image_id', 'instance_id', 'instance_bbox', 'positive_attributes', 'negative_attributes')
 
 
 @DATASETS.register_module()
 class VAW(MultiLabelReader):
-    """Object instances of VAW, each a sample of its own, with the attributes it has and those it has not.
+    """Object instances of VAW, each a sample of its own, with its present and its absent attributes.
 
-    The annotation files of the release, and the images of Visual Genome in the two folders that its archives make::
+    The annotation files are those of the release, and the images of Visual Genome are in the folders of its archives::
 
         data/vaw/
           attribute_index.json
@@ -42,9 +43,8 @@ class VAW(MultiLabelReader):
         data_root: Folder that the files and ``data_prefix`` are relative to.
         data_prefix: Folder with the image folders.
         attribute_file: File with the class indices.
-        image_folders: Folders below ``data_prefix``. The files do not say which of them an image is in, so they are
-            searched; with a single one nothing is searched.
-        drop_degenerate: Leave instances out whose box has no area; else such a file is refused.
+        image_folders: Folders below ``data_prefix``, which are searched for each image; a single one is not searched.
+        drop_degenerate: Leave out instances whose box has no area; otherwise such a file is rejected.
         **kwargs: Further arguments of :class:`MultiLabelReader`. ``drop_empty`` leaves out instances without a positive
             attribute.
 
@@ -65,24 +65,20 @@ class VAW(MultiLabelReader):
         drop_degenerate: bool = False,
         **kwargs,
     ):
-        self._instance_files = [ann_file] if isinstance(ann_file, str) else list(ann_file)
-        self._attribute_file = attribute_file
+        instance_files = [ann_file] if isinstance(ann_file, str) else list(ann_file)
         self._image_folders = tuple(image_folders)
-        if not self._instance_files or not self._image_folders:
+        if not instance_files or not self._image_folders:
             raise ValueError('ann_file and image_folders must have at least one entry each')
         self.drop_degenerate = drop_degenerate
-        super().__init__(self._instance_files[0], data_root, data_prefix, **kwargs)
-
-    def annotation_files(self) -> list[str]:
-        """The file with the class indices, and those with the instances."""
-        return [self.path_below_root(file) for file in (self._attribute_file, *self._instance_files)]
+        self.files = (attribute_file, *instance_files)
+        super().__init__(instance_files[0], data_root, data_prefix, **kwargs)
 
     def image_folders(self) -> list[str]:
-        """The folders that images must be in."""
-        return [os.path.join(self.data_prefix['img_path'], folder) for folder in self._image_folders]
+        """Return the folders of the images, which must exist and not be empty."""
+        return [join(self.data_prefix['img_path'], folder) for folder in self._image_folders]
 
     def read_samples(self) -> Iterator[dict]:
-        """The instances of all files, in their order."""
+        """Yield the instances of all files, in their order."""
         attribute_file, *instance_files = self.annotation_files()
         names = _read_attributes(attribute_file)
         classes = self.choose_classes(names, attribute_file)
@@ -121,25 +117,26 @@ class VAW(MultiLabelReader):
             )
 
     def _folders_by_image(self) -> dict[str, str]:
-        """The folder that each image is in, by its file name; nothing if there is only one folder."""
+        """Return the folder of each image by its file name; nothing if there is only one folder."""
         if len(self._image_folders) == 1:
             return {}
         folders = zip(self._image_folders, self.image_folders(), strict=True)
-        return {name: folder for folder, path in folders for name in os.listdir(path)}
+        return {entry.name: folder for folder, path in folders for entry in os.scandir(path)}
 
     def _find_image(self, image_id: str | int, folder_of: dict[str, str], file: str) -> str:
         name = f'{image_id}.jpg'
         self.image_path(name, file)
         if name not in folder_of and folder_of and not self.skip_missing:
-            missing = [os.path.join(folder, name) for folder in self.image_folders()]
+            missing = [str(Path(folder, name)) for folder in self.image_folders()]
             raise MissingDataError(
                 f'{file} names the image {name}, which is not there: {" nor ".join(missing)}', missing
             )
-        return self.image_path(os.path.join(folder_of.get(name, self._image_folders[0]), name), file)
+        folder = folder_of.get(name, self._image_folders[0])
+        return self.image_path(join(folder, name), file)
 
 
 def _read_attributes(path: str) -> list[str]:
-    """The attributes in the order of their indices."""
+    """Return the attributes in the order of their indices."""
     index_of = read_json(path, dict)
     names = sorted(index_of, key=lambda name: (str(type(index_of[name])), index_of[name]))
     if not names or [index_of[name] for name in names] != list(range(len(names))):
@@ -148,18 +145,16 @@ def _read_attributes(path: str) -> list[str]:
 
 
 def _read_instances(files: Sequence[str]) -> Iterator[tuple[str, str, dict]]:
-    """Each instance, with the place and the file in which it stands."""
+    """Yield the position, the file and the content of each instance."""
     for file in files:
         for number, instance in enumerate(read_json(file, list)):
             place = f'{file}, entry {number}'
-            absent = [key for key in INSTANCE_KEYS if not isinstance(instance, dict) or key not in instance]
-            if absent:
-                raise AnnotationError(f'{place}: must be a dict with {", ".join(absent)}')
+            require_keys(instance, INSTANCE_KEYS, place)
             yield place, file, instance
 
 
 def _class_indices(names: Sequence[str], class_of: dict[str, int | None], place: str) -> set[int]:
-    """The indices of attributes, without those that were not chosen."""
+    """Return the indices of attributes, without those that were not chosen."""
     if not isinstance(names, list):
         raise AnnotationError(f'{place}: must be a list of attributes, got {names!r}')
     unknown = [name for name in names if not isinstance(name, str) or name not in class_of]

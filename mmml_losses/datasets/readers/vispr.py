@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from ...registry import DATASETS
 from ...utils.errors import AnnotationError, MissingDataError
 from .annotation_files import read_csv, read_json, read_lines, refuse_repeated
-from .reader import MultiLabelReader, leaves_its_folder
+from .reader import MultiLabelReader, has_entries, leaves_its_folder
 
 
 @DATASETS.register_module()
 class VISPR(MultiLabelReader):
     """Images of VISPR with the kinds of private information that each shows.
 
-    The files are assumed to lie as follows, which is how the authors' code addresses them::
+    The files must have the layout of the authors' code::
 
         data/vispr/
           attributes_v2.tsv
@@ -55,23 +55,19 @@ class VISPR(MultiLabelReader):
         attribute_file: str = 'attributes_v2.tsv',
         **kwargs,
     ):
-        self._lists = [ann_file] if isinstance(ann_file, str) else list(ann_file)
-        if not self._lists:
+        lists = [ann_file] if isinstance(ann_file, str) else list(ann_file)
+        if not lists:
             raise ValueError('ann_file must have at least one entry')
-        self._attribute_file = attribute_file
-        super().__init__(self._lists[0], data_root, data_prefix, **kwargs)
-
-    def annotation_files(self) -> list[str]:
-        """The file with the attributes, and the lists or folders of annotations."""
-        return [self.path_below_root(file) for file in (self._attribute_file, *self._lists)]
+        self.files = (attribute_file, *lists)
+        super().__init__(lists[0], data_root, data_prefix, **kwargs)
 
     def missing_files(self) -> list[str]:
-        """As for all readers, but what should be a list may be a folder that is not empty."""
-        folders = [path for path in self.annotation_files()[1:] if os.path.isdir(path) and os.listdir(path)]
-        return [path for path in super().missing_files() if path not in folders]
+        """Return what is missing; in place of a list, a folder that is not empty will do."""
+        lists = self.annotation_files()[1:]
+        return [path for path in super().missing_files() if path not in lists or not has_entries(path)]
 
     def read_samples(self) -> Iterator[dict]:
-        """The images of all lists, in their order."""
+        """Yield the images of all lists, in their order."""
         attribute_file, *lists = self.annotation_files()
         attributes = _read_attributes(attribute_file)
         names = [name for name, is_class in attributes.items() if is_class]
@@ -87,28 +83,28 @@ class VISPR(MultiLabelReader):
             yield dict(
                 img_path=img_path,
                 gt_label=sorted({classes[label] for label in labels if label in classes}),
-                img_id=os.path.splitext(os.path.basename(img_path))[0],
+                img_id=Path(img_path).stem,
             )
 
     def _annotations(self, path: str) -> Iterator[str]:
-        """The paths of the annotations in a list, or in a folder."""
-        if os.path.isdir(path):
-            names = sorted(name for name in os.listdir(path) if name.endswith('.json'))
-            if not names:
+        """Yield the paths of the annotations in a list, or in a folder."""
+        if Path(path).is_dir():
+            found = sorted(map(str, Path(path).glob('*.json')))
+            if not found:
                 raise MissingDataError(f'{path} has no annotation, a file that ends with .json', [path])
-            yield from (os.path.join(path, name) for name in names)
+            yield from found
             return
         for number, line in read_lines(path):
             if leaves_its_folder(line):
                 raise AnnotationError(f'{path}, line {number}: must be a path below {self.data_root}, got {line!r}')
-            annotation = os.path.join(self.data_root, line)
-            if not os.path.isfile(annotation):
+            annotation = str(Path(self.data_root, line))
+            if not Path(annotation).is_file():
                 raise MissingDataError(f'{path}, line {number}: {annotation} does not exist', [annotation])
             yield annotation
 
 
 def _read_attributes(path: str) -> dict[str, bool]:
-    """The attributes in the order of ``idx``, each with whether it is a class."""
+    """Return the attributes in the order of ``idx``, each with whether it is a class."""
     rows = list(read_csv(path, ('idx', 'attribute_id'), delimiter='\t'))
     for line, (index, name) in rows:
         if not name or (index and not (index.isascii() and index.isdigit())):
@@ -123,7 +119,7 @@ def _read_attributes(path: str) -> dict[str, bool]:
 
 
 def _checked_labels(labels: object, known: Mapping[str, bool], path: str, attribute_file: str) -> list[str]:
-    """The labels of an annotation, if they can be such."""
+    """Return the labels of an annotation; all of them must be attributes."""
     if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
         raise AnnotationError(f"{path} must have 'labels', a list of at least one attribute_id, got {labels!r}")
     unknown = [label for label in labels if label not in known]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from xml.etree import ElementTree
 
 from ...registry import DATASETS
+from ...utils.arguments import check_choice
 from ...utils.errors import AnnotationError, MissingDataError
-from .annotation_files import read_lines, refuse_repeated
+from .annotation_files import read_lines, read_listed, refuse_repeated
 from .reader import MultiLabelReader
 
 SPLITS = ('train', 'val', 'trainval', 'test')
@@ -24,7 +25,7 @@ VOC_CLASSES = (
 class VOC(MultiLabelReader):
     """Images of PASCAL VOC 2007 or 2012 with the classes of the objects in each.
 
-    The 20 classes stand in alphabetical order. Every item is ``dict(img_path=..., gt_label=[...], label_areas=[...],
+    The 20 classes are in alphabetical order. Every item is ``dict(img_path=..., gt_label=[...], label_areas=[...],
     img_id='2008_000002')``, in the order of the image set; see :class:`MultiLabelReader`. An area is that of the
     largest box that makes the label positive, within the image. An object without ``difficult`` is not difficult, as in
     VOC's own tools.
@@ -33,8 +34,8 @@ class VOC(MultiLabelReader):
         data_root: Folder of one year, such as ``data/VOCdevkit/VOC2012``, with ``ImageSets``, ``Annotations`` and
             ``JPEGImages``.
         split: ``'train'``, ``'val'``, ``'trainval'`` or ``'test'``. The test annotations of 2012 are not public.
-        difficult: What a class is that appears in difficult objects alone: ``'negative'``, as in mmpretrain and with
-            8,331 labels in train of 2012, the papers' count; ``'unknown'`` (-1, which the VOC evaluation ignores); or
+        difficult: Label of a class that appears in difficult objects alone: ``'negative'``, as in mmpretrain and the
+            papers (8,331 labels in train of 2012); ``'unknown'`` (-1), as the VOC evaluation, which ignores it; or
             ``'positive'``, as the published long-tailed set counts.
         ann_file: Another list of image ids, one a line, below ``data_root``; that of the split by default.
         data_prefix: Folders of images (``img_path``) and annotations (``ann_path``).
@@ -56,22 +57,18 @@ class VOC(MultiLabelReader):
         data_prefix: Mapping[str, str] | None = None,
         **kwargs,
     ):
-        for name, value, allowed in (('split', split, SPLITS), ('difficult', difficult, DIFFICULT_RULES)):
-            if value not in allowed:
-                raise ValueError(f'{name} must be one of {", ".join(allowed)}, got {value!r}')
+        self.split = check_choice('split', split, SPLITS)
+        self.difficult = check_choice('difficult', difficult, DIFFICULT_RULES)
         data_prefix = dict(img_path='JPEGImages', ann_path='Annotations') if data_prefix is None else data_prefix
         if 'ann_path' not in data_prefix:
             raise ValueError(f"data_prefix must have the keys 'img_path' and 'ann_path', got {data_prefix!r}")
-        self.split = split
-        self.difficult = difficult
         super().__init__(
             ann_file=ann_file or f'ImageSets/Main/{split}.txt', data_root=data_root, data_prefix=data_prefix, **kwargs
         )
 
-    def missing_files(self) -> list[str]:
-        """The image set and the folders of images and annotations, where they do not exist or are empty."""
-        folder = self.data_prefix['ann_path']
-        return super().missing_files() + [folder] * (not os.path.isdir(folder))
+    def image_folders(self) -> list[str]:
+        """Return the folders of images and annotations, which must exist and not be empty."""
+        return [self.data_prefix['img_path'], self.data_prefix['ann_path']]
 
     def load_data_list(self) -> list[dict]:
         """Read the image set and the annotations."""
@@ -84,15 +81,16 @@ class VOC(MultiLabelReader):
             raise MissingDataError(message, error.missing) from None
 
     def read_samples(self) -> Iterator[dict]:
-        """The images of the split with the classes in each."""
+        """Yield the images of the split with the classes in each."""
         classes = self.choose_classes(VOC_CLASSES, type(self).__name__)
         image_ids = [line for _, line in read_lines(self.ann_file)]
         refuse_repeated(image_ids, self.ann_file, 'image id')
         for image_id in image_ids:
             img_path = self.image_path(f'{image_id}.jpg')  # also refuses ids that lead out of the folder
-            areas, difficult = self._read_objects(os.path.join(self.data_prefix['ann_path'], f'{image_id}.xml'))
+            areas, difficult = self._read_objects(Path(self.data_prefix['ann_path'], f'{image_id}.xml'))
             if self.difficult == 'positive':
-                areas = {name: _largest(areas, difficult, name) for name in areas.keys() | difficult.keys()}
+                pairs = [*areas.items(), *difficult.items()]
+                areas = {name: max(area for key, area in pairs if key == name) for name, _ in pairs}
             labels = sorted((classes[name], area) for name, area in areas.items() if name in classes)
             sample = dict(
                 img_path=img_path,
@@ -106,8 +104,8 @@ class VOC(MultiLabelReader):
                 )
             yield sample
 
-    def _read_objects(self, path: str) -> tuple[dict[str, float], dict[str, float]]:
-        """The largest area of each class among the objects that are not difficult, and among those that are."""
+    def _read_objects(self, path: Path) -> tuple[dict[str, float], dict[str, float]]:
+        """Return the largest area of each class among the objects that are not difficult, and among those that are."""
         root = _read_xml(path, self.ann_file)
         plain: dict[str, float] = {}
         difficult: dict[str, float] = {}
@@ -126,12 +124,8 @@ class VOC(MultiLabelReader):
         return plain, difficult
 
 
-def _largest(first: Mapping[str, float], second: Mapping[str, float], name: str) -> float:
-    return max(first.get(name, 0.0), second.get(name, 0.0))
-
-
 def _box_area(thing: ElementTree.Element, width: float, height: float) -> float:
-    """The area of a box within the image as a fraction of it, or in pixels where the size of the image is not known."""
+    """Return the area of a box within the image as a fraction of it, or in pixels if the image's size is unknown."""
     sides = [thing.findtext(f'bndbox/{side}') for side in ('xmin', 'ymin', 'xmax', 'ymax')]
     if None in sides:
         raise ValueError('an object has no box')
@@ -142,19 +136,16 @@ def _box_area(thing: ElementTree.Element, width: float, height: float) -> float:
 
 
 class _PlainTree(ElementTree.TreeBuilder):
-    """A tree without document type: entities, which only a document type declares, can grow without bounds."""
+    """A tree without document type: only a document type declares entities, which can grow without bounds."""
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
         raise AnnotationError('must not have a document type')
 
 
-def _read_xml(path: str, listed_in: str) -> ElementTree.Element:
+def _read_xml(path: Path, listed_in: str) -> ElementTree.Element:
+    content = read_listed(path, 'the annotation of an image', listed_in)
     try:
-        with open(path, 'rb') as file:
-            root = ElementTree.fromstring(file.read(), ElementTree.XMLParser(target=_PlainTree()))
-    except FileNotFoundError:
-        message = f'{path} is missing, the annotation of an image that {listed_in} lists'
-        raise MissingDataError(message, [path]) from None
+        root = ElementTree.fromstring(content, ElementTree.XMLParser(target=_PlainTree()))
     except AnnotationError as error:
         raise AnnotationError(f'{path} {error}') from None
     # An encoding that Python does not know is a LookupError, one that the parser cannot read a ValueError.

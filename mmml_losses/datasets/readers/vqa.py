@@ -8,16 +8,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 from mmengine.dataset import BaseDataset, force_full_init
 
 from ...registry import DATASETS
+from ...utils.arguments import check_choice
 from ...utils.arrays import check_whole_number
 from ...utils.errors import AnnotationError, MissingDataError
 from ...utils.files import replacing
 from ..labels.label_file import checked_json_path
-from .annotation_files import read_json, refuse_repeated
+from .annotation_files import read_json, refuse_repeated, require_keys
 from .reader import MultiLabelReader, score_row
 
 NUM_PEOPLE = 10  # who answered each question
@@ -28,8 +30,8 @@ SCORE_RULES = ('leave_one_out', 'thirds', 'any')
 class VQASoftAnswers(MultiLabelReader):
     """Questions of VQA v2, each with its image and a score from 0 to 1 for every answer of a vocabulary.
 
-    The official files, with the images of COCO 2014, and a vocabulary that :func:`make_answer_file` writes once from
-    the annotations of train and val::
+    It needs the official files, the images of COCO 2014, and a vocabulary that :func:`make_answer_file` writes once
+    from the annotations of train and val::
 
         data/vqa/
           answers.json
@@ -40,19 +42,18 @@ class VQASoftAnswers(MultiLabelReader):
     Ten people answered each question. Their answers are compared after :func:`normalize_answer`; one that is not in the
     vocabulary is left out. Every item is ``dict(img_path=..., question=..., question_id=..., gt_label=[...],
     gt_score=(C,), img_id=..., sample_name=...)`` in the order of the file of questions. ``gt_score`` is the soft label
-    to train on, and ``gt_label`` are the answers with a score above 0. ``sample_name``
-    is the ``question_id``, and :meth:`question_ids` has all of them, for features that were computed elsewhere.
+    to train on, and ``gt_label`` are the answers with a score above 0. ``sample_name`` is the ``question_id``.
 
     Args:
         ann_file: Annotation file, which has the answers.
         question_file: File of the questions, or of some of those that ``ann_file`` answers.
         answer_file: The vocabulary, a json list of answers in the order of the class indices.
         *args: Further arguments of :class:`MultiLabelReader`: ``data_root``, ``data_prefix`` and ``metainfo``.
-        score_rule: The score of an answer that ``count`` of the ten gave. ``'leave_one_out'`` is what the official
-            accuracy would give for it, the mean of min(1, count / 3) over all choices of nine people: 0.3, 0.6, 0.9
-            and 1 for one, two, three and more people, which is also what LXMERT trains on. ``'thirds'`` is
-            min(1, count / 3) over all ten. ``'any'`` is 1, a hard label as the metrics need it, without ``gt_score``.
-        image_name: How images are called, with ``split`` from the file of questions (``data_subtype``) and
+        score_rule: The score of an answer that ``count`` of the ten gave. ``'leave_one_out'`` is its official accuracy,
+            the mean of min(1, count / 3) over all choices of nine people: 0.3, 0.6, 0.9 and 1 for one, two, three and
+            more people, as in LXMERT. ``'thirds'`` is min(1, count / 3) over all ten. ``'any'`` is 1, a hard label as
+            the metrics need it, without ``gt_score``.
+        image_name: Name of an image file, with ``split`` from the file of questions (``data_subtype``) and
             ``image_id``.
         **kwargs: Further arguments of :class:`MultiLabelReader`. ``drop_empty`` leaves out questions without an answer
             in the vocabulary.
@@ -75,24 +76,17 @@ class VQASoftAnswers(MultiLabelReader):
         image_name: str = 'COCO_{split}_{image_id:012d}.jpg',
         **kwargs,
     ):
-        if score_rule not in SCORE_RULES:
-            raise ValueError(f'score_rule must be one of {", ".join(SCORE_RULES)}, got {score_rule!r}')
+        self.score_rule = check_choice('score_rule', score_rule, SCORE_RULES)
         try:
             image_name.format(split='', image_id=0)
         except (LookupError, ValueError, AttributeError) as error:
             raise ValueError(f'image_name must use split and image_id alone, got {image_name!r}') from error
-        self.score_rule = score_rule
         self.image_name = image_name
-        self._question_file = question_file
-        self._answer_file = answer_file
+        self.files = (ann_file, question_file, answer_file)
         super().__init__(ann_file, *args, **kwargs)
 
-    def annotation_files(self) -> list[str]:
-        """The annotations, the questions and the vocabulary."""
-        return [self.ann_file, self.path_below_root(self._question_file), self.path_below_root(self._answer_file)]
-
     def read_samples(self) -> Iterator[dict]:
-        """The questions, in the order of their file."""
+        """Yield the questions, in the order of their file."""
         ann_file, question_file, answer_file = self.annotation_files()
         classes = self.choose_classes(read_answer_file(answer_file), answer_file)
         annotations = {
@@ -101,7 +95,7 @@ class VQASoftAnswers(MultiLabelReader):
         content = read_vqa_file(question_file, 'questions', ('question',))
         split = content.get('data_subtype')
         if not isinstance(split, str):
-            raise AnnotationError(f"{question_file} must say in 'data_subtype' which images it is about, got {split!r}")
+            raise AnnotationError(f"{question_file} must name the split of its images in 'data_subtype', got {split!r}")
         for entry in content['questions']:
             question_id, image_id = entry['question_id'], entry['image_id']
             annotation = annotations.get(question_id)
@@ -122,19 +116,14 @@ class VQASoftAnswers(MultiLabelReader):
             )
 
     def _scores(self, annotation: Mapping, classes: Mapping[str, int]) -> dict[int, float]:
-        """The score of each class that is among the answers to a question."""
-        answers = annotation['answers']
+        """Return the score of each class that is among the answers to a question."""
+        answers, place = annotation['answers'], f'{self.ann_file}, question_id {annotation["question_id"]}'
         if not isinstance(answers, list) or len(answers) != NUM_PEOPLE:
             found = len(answers) if isinstance(answers, list) else repr(answers)
-            raise AnnotationError(
-                f'{self.ann_file}, question_id {annotation["question_id"]}: must have {NUM_PEOPLE} answers, got {found}'
-            )
+            raise AnnotationError(f'{place}: must have {NUM_PEOPLE} answers, got {found}')
         texts = [answer.get('answer') if isinstance(answer, dict) else answer for answer in answers]
         if not all(isinstance(text, str) for text in texts):
-            raise AnnotationError(
-                f'{self.ann_file}, question_id {annotation["question_id"]}: each answer must be a dict with a text '
-                f"'answer', got {texts}"
-            )
+            raise AnnotationError(f"{place}: each answer must be a dict with a text 'answer', got {texts}")
         counts = Counter(map(normalize_answer, texts))
         return {
             classes[text]: answer_score(count, self.score_rule) for text, count in counts.items() if text in classes
@@ -142,13 +131,13 @@ class VQASoftAnswers(MultiLabelReader):
 
     @force_full_init
     def question_ids(self) -> np.ndarray:
-        """The ``question_id`` of each sample, (N,) int64."""
-        # The reader's data infos would make a row of labels each.
+        """Return the ``question_id`` of each sample, (N,) int64, for features that were computed elsewhere."""
+        # Faster than get_data_info of the reader, which makes a row of labels.
         infos = (BaseDataset.get_data_info(self, idx) for idx in range(len(self)))
         return np.asarray([info['question_id'] for info in infos], dtype=np.int64)
 
     def soft_labels(self, question_ids: Sequence[int]) -> np.ndarray:
-        """The soft labels of some questions, (M, C) float32, to store beside features that were computed elsewhere.
+        """Return the soft labels of some questions, (M, C) float32, to store with features computed elsewhere.
 
         Args:
             question_ids: M ids, in any order.
@@ -165,7 +154,7 @@ class VQASoftAnswers(MultiLabelReader):
 
 
 def answer_score(count: int, rule: str = 'leave_one_out') -> float:
-    """The score of an answer that ``count`` of ten people gave, see :class:`VQASoftAnswers`."""
+    """Return the score of an answer that ``count`` of ten people gave, see :class:`VQASoftAnswers`."""
     if rule == 'any':
         return 1.0
     if rule == 'thirds':
@@ -184,7 +173,7 @@ NUMBERS = {
     )
 } | dict(none='0')
 PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
-# Those that are hardly ever another word without the apostrophe.
+# Those without an ordinary word of the same letters.
 CONTRACTIONS = (
     "ain't aren't can't couldn't didn't doesn't don't hadn't hasn't haven't he's i'm isn't it'll shouldn't that's "
     "there's they're wasn't weren't what's where's who's won't wouldn't you're"
@@ -194,12 +183,12 @@ WITH_APOSTROPHE = {word.replace("'", ''): word for word in CONTRACTIONS.split()}
 
 @lru_cache(maxsize=2**16)  # millions of answers are mostly the same few
 def normalize_answer(answer: str) -> str:
-    """An answer in the form in which two of them are compared, after the rules of the official evaluation.
+    """Return an answer in the form in which the official evaluation compares answers.
 
-    Letters become small, articles go, number words up to ten and ``none`` become digits, and ``dont`` becomes
-    ``don't``; the evaluation's list of such contractions is longer. All punctuation marks of a kind go if one of them
-    stands beside a space, or if the answer has a number such as 1,000; else they become spaces. Full stops go unless a
-    digit follows.
+    Letters become lower case, articles are removed, number words up to ten and ``none`` become digits, and ``dont``
+    becomes ``don't``; the evaluation's list of such contractions is longer. All punctuation marks of a kind are removed
+    if one of them is next to a space, or if the answer has a number such as 1,000; otherwise they become spaces. Full
+    stops are removed unless a digit follows.
     """
     answer = ' '.join(answer.split())
     has_long_number = re.search(r'\d,\d', answer) is not None
@@ -216,8 +205,8 @@ def make_answer_file(path: str | os.PathLike, ann_files: Sequence[str | os.PathL
     """Choose the answers that are classes, and write them as a json list. A file of that name is replaced.
 
     An answer counts once for each question whose ``multiple_choice_answer`` it is, the one that most of the ten people
-    gave. From the training and validation annotations of VQA v2 together, at least 9 leave about 3,100 answers (the
-    3,129 of most published models); these are the classes for training and for every evaluation.
+    gave. On the training and validation annotations of VQA v2 together, a ``min_count`` of 9 leaves about 3,100 answers
+    (the 3,129 of most published models); these are the classes for training and for every evaluation.
 
     Args:
         path: Where to write; must end with ``.json``.
@@ -229,7 +218,7 @@ def make_answer_file(path: str | os.PathLike, ann_files: Sequence[str | os.PathL
     """
     path = checked_json_path(path)
     check_whole_number('min_count', min_count, least=1)
-    missing = [os.fspath(file) for file in ann_files if not os.path.isfile(file)]
+    missing = [os.fspath(file) for file in ann_files if not Path(file).is_file()]
     if missing or not ann_files:
         raise MissingDataError(
             f'ann_files must be files of annotations, missing: {", ".join(missing) or "all"}', missing
@@ -248,7 +237,7 @@ def make_answer_file(path: str | os.PathLike, ann_files: Sequence[str | os.PathL
 
 
 def read_answer_file(path: str | os.PathLike) -> list[str]:
-    """The answers that are classes, in the order of their indices.
+    """Read the answers that are classes, in the order of their indices.
 
     Raises:
         AnnotationError: The file does not hold a list of different answers.
@@ -261,24 +250,22 @@ def read_answer_file(path: str | os.PathLike) -> list[str]:
 
 
 def read_vqa_file(path: str | os.PathLike, kind: str, keys: Sequence[str]) -> dict:
-    """The content of an official file of VQA.
+    """Read an official file of VQA.
 
     Args:
         path: The file.
-        kind: ``'questions'`` or ``'annotations'``, under which its entries stand.
-        keys: What each entry must have beside ``question_id`` and ``image_id``.
+        kind: ``'questions'`` or ``'annotations'``, the key of its entries.
+        keys: What each entry must have besides ``question_id`` and ``image_id``.
 
     Raises:
-        AnnotationError: It is another file, an entry lacks something, or a question has two entries.
+        AnnotationError: It is another file, an entry lacks a key, or a question has two entries.
     """
     content = read_json(path, dict)
     if not isinstance(content.get(kind), list):
         raise AnnotationError(f'{path} must have a list {kind!r}')
     for number, entry in enumerate(content[kind]):
         place = f'{path}, entry {number} of {kind}'
-        absent = [key for key in (*IDS, *keys) if not isinstance(entry, dict) or key not in entry]
-        if absent:
-            raise AnnotationError(f'{place}: must be a dict with {", ".join(absent)}')
+        require_keys(entry, (*IDS, *keys), place)
         for key in IDS:
             if not isinstance(entry[key], int):
                 raise AnnotationError(f'{place}: {key} must be a whole number, got {entry[key]!r}')

@@ -5,28 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...registry import DATASETS
+from ...utils.arguments import check_choice
 from ...utils.errors import AnnotationError
 from .annotation_files import read_box, read_json, refuse_repeated
 from .reader import MultiLabelReader
 
-# What the official files write. Their -1 is our 0, and their 0 our -1.
+# Values of the official files. Their -1 is our 0, and their 0 our -1.
 PRESENT, ABSENT, UNSPECIFIED = 1, -1, 0
 UNSPECIFIED_RULES = ('unknown', 'negative')
 
 
 @DATASETS.register_module()
 class WIDERAttribute(MultiLabelReader):
-    """Persons of WIDER Attribute, each a sample of its own, with the attributes that each has.
+    """Persons of WIDER Attribute, each a sample of its own, with their attributes.
 
-    The images lie as the official archives unpack, and ``file_name`` in the annotations is below ``Image``::
+    The images are where the official archives unpack them, and ``file_name`` in the annotations is below ``Image``::
 
         data/wider_attribute/
           Image/train/, Image/val/, Image/test/
           wider_attribute_annotation/wider_attribute_trainval.json, wider_attribute_test.json
 
     An annotation file has ``images``, each with ``file_name``, ``scene_id`` and ``targets``, each of these with
-    ``bbox`` and ``attribute``, and ``attribute_id_map`` with the names of the classes. Attributes stand there as 1 for
-    present, -1 for absent and 0 for unspecified; ours are 1, 0 and -1 in this order.
+    ``bbox`` and ``attribute``, and ``attribute_id_map`` with the names of the classes. Attributes are 1 for present,
+    -1 for absent and 0 for unspecified there; ours are 1, 0 and -1 in this order.
 
     Every item is ``dict(img_path=..., bbox=[x, y, width, height], gt_label=[...], gt_score=(14,), sample_name=...)``:
     put :class:`CropToBox` into the pipeline. ``sample_name`` is the file and the position of the person in it, such as
@@ -34,13 +35,13 @@ class WIDERAttribute(MultiLabelReader):
 
     Args:
         ann_file: Annotation file.
-        unspecified: What an unspecified attribute is: ``'unknown'`` (-1, which losses and metrics ignore) or
-            ``'negative'``. The ratio of positives to negatives in Table 2 of the SPA paper, 0.26 at 2.9 positives a
-            person, comes out with the latter.
-        drop_degenerate: Leave persons out whose box has no area; else such a file is refused.
+        unspecified: Label of an unspecified attribute: ``'unknown'`` (-1, which losses and metrics ignore) or
+            ``'negative'``, which gives the ratio of positives to negatives in Table 2 of the SPA paper (0.26 at 2.9
+            positives a person).
+        drop_degenerate: Leave out persons whose box has no area; otherwise such a file is rejected.
         *args: Further arguments of :class:`MultiLabelReader`.
-        **kwargs: The same. The files have 28,345 and 29,179 persons, the papers count 28,340 and 29,117 without a word
-            on the others; as with COCO, these may be the ones that ``drop_empty`` leaves out.
+        **kwargs: The same. The files have 28,345 and 29,179 persons, the papers count 28,340 and 29,117: ``drop_empty``
+            may leave out the others.
 
     Example:
         >>> dataset = WIDERAttribute(
@@ -51,14 +52,12 @@ class WIDERAttribute(MultiLabelReader):
     """
 
     def __init__(self, ann_file: str, *args, unspecified: str = 'unknown', drop_degenerate: bool = False, **kwargs):
-        if unspecified not in UNSPECIFIED_RULES:
-            raise ValueError(f'unspecified must be one of {", ".join(UNSPECIFIED_RULES)}, got {unspecified!r}')
-        self.unspecified = unspecified
+        self.unspecified = check_choice('unspecified', unspecified, UNSPECIFIED_RULES)
         self.drop_degenerate = drop_degenerate
         super().__init__(ann_file, *args, **kwargs)
 
     def read_samples(self) -> Iterator[dict]:
-        """The persons of the file, in its order."""
+        """Yield the persons of the file, in its order."""
         content = read_json(self.ann_file, dict)
         absent = [key for key in ('images', 'attribute_id_map') if key not in content]
         if absent:
@@ -79,8 +78,12 @@ class WIDERAttribute(MultiLabelReader):
                     yield dict(img_path=img_path, bbox=box, sample_name=name, **labels)
 
     def _attribute_names(self, names_of_ids: dict[str, str]) -> list[str]:
-        """The names of the attributes in the order of their ids, which is that of the lists of attributes."""
-        if not isinstance(names_of_ids, dict) or not names_of_ids or not all(map(_is_number, names_of_ids)):
+        """Return the names of the attributes in the order of their ids, which is the order of their values."""
+        if (
+            not isinstance(names_of_ids, dict)
+            or not names_of_ids
+            or not all(key.isascii() and key.isdigit() for key in names_of_ids)
+        ):
             raise AnnotationError(
                 f"{self.ann_file}: 'attribute_id_map' must give names of numbers, got {names_of_ids!r}"
             )
@@ -97,7 +100,7 @@ class WIDERAttribute(MultiLabelReader):
         return persons
 
     def _labels(self, values: list[int], names: list[str], classes: dict[str, int], person: str) -> dict:
-        """The labels of a person in the sparse form of the readers."""
+        """Return the labels of a person in the sparse form of the readers."""
         if not isinstance(values, list) or len(values) != len(names):
             raise AnnotationError(
                 f"{self.ann_file}, person {person}: 'attribute' must have {len(names)} values, got {values!r}"
@@ -114,7 +117,3 @@ class WIDERAttribute(MultiLabelReader):
         if self.unspecified == 'unknown':
             labels['unknown_label'] = sorted(found[UNSPECIFIED])
         return labels
-
-
-def _is_number(key: str) -> bool:
-    return key.isascii() and key.isdigit()
