@@ -1,4 +1,4 @@
-"""Labels in the data info of a sample, as classification and detection datasets keep them."""
+"""Read and write the labels in data infos of classification and detection datasets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import os
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -17,12 +16,12 @@ from ...utils.errors import AnnotationError
 from ..readers.reader import MultiLabelReader
 from .sample_labels import NEGATIVE, POSITIVE, UNKNOWN, fill_rows
 
-# Where a data info may have its labels.
+# Keys of the labels in a data info.
 LABEL_KEYS = ('gt_label', 'gt_score', 'instances')
 
 
 def positive_classes(info: dict) -> Sequence[int] | None:
-    """The class indices in ``gt_label``, or else of the boxes that are not to be ignored; None without either."""
+    """Return the class indices in ``gt_label``, or else of the boxes that are not ignored; None without either."""
     labels = info.get('gt_label')
     if labels is not None:
         return labels if isinstance(labels, (list, tuple)) else np.atleast_1d(labels).tolist()
@@ -33,7 +32,7 @@ def positive_classes(info: dict) -> Sequence[int] | None:
 
 
 def class_areas(info: dict) -> dict[int, float]:
-    """How large the largest object of each class is, where the data info tells: by class index."""
+    """Return the area of the largest object of each class, by class index, as far as the data info has areas."""
     if info.get('label_areas') is not None:
         return dict(zip(positive_classes(info), info['label_areas'], strict=True))
     areas: dict[int, float] = {}
@@ -44,13 +43,13 @@ def class_areas(info: dict) -> dict[int, float]:
 
 
 def box_area(instance: dict) -> float:
-    """The area of a box in pixels."""
+    """Return the area of a box in pixels."""
     left, top, right, bottom = instance['bbox']
     return max(right - left, 0) * max(bottom - top, 0)
 
 
 def label_row(info: dict, num_classes: int) -> np.ndarray:
-    """The labels in a data info, (C,) int8 with 1 positive, 0 negative or unobserved, -1 unknown."""
+    """Return the labels in a data info, (C,) int8 with 1 positive, 0 negative or unobserved, -1 unknown."""
     if info.get('gt_score') is not None:
         return as_labels(info['gt_score'], 'gt_score')
     row = np.zeros(num_classes, dtype=np.int8)
@@ -59,25 +58,25 @@ def label_row(info: dict, num_classes: int) -> np.ndarray:
 
 
 def has_boxes_only(info: dict) -> bool:
-    """Whether boxes are all that the data info has for labels."""
+    """Return whether a data info has boxes and no other labels."""
     return 'instances' in info and 'gt_label' not in info and 'gt_score' not in info
 
 
 def as_unknown(instance: dict) -> dict:
-    """The box, to be ignored because it is unknown; one that the annotation itself ignores, a crowd, stays as it is."""
+    """Return a box as ignored and unknown; a box that the annotation ignores (a crowd) stays as it is."""
     return instance if instance.get('ignore_flag', 0) else instance | dict(ignore_flag=1, is_unknown=True)
 
 
 def write_labels(info: dict, row: np.ndarray, with_score: bool) -> None:
-    """Give a data info other labels, wherever it has labels.
+    """Replace the labels of a data info.
 
-    Boxes of a class follow its label: they go where it is 0 and was not in truth, they are to be ignored where it is
-    unknown, and stay otherwise. A class that the annotation itself has only to be ignored (a crowd) stays so.
+    Boxes of a class follow its label: they are removed where a positive became 0, ignored where it became unknown, and
+    stay otherwise. Boxes that the annotation ignores (crowds) stay.
 
     Args:
-        info: Has ``true_label``, the labels that it came with. It is changed; what it holds is not.
+        info: Has ``true_label``, its own labels. It is changed in place; the objects in it are not.
         row: (C,) int8, the labels.
-        with_score: Whether it gets ``gt_score`` even if it has none. One that has only boxes for labels gets none.
+        with_score: Whether to add ``gt_score`` if it has none. One that has only boxes for labels gets none.
     """
     if 'label_areas' in info:
         areas = class_areas(info)
@@ -95,40 +94,28 @@ def write_labels(info: dict, row: np.ndarray, with_score: bool) -> None:
         ]
 
 
-# What data infos may have beside the classes that are positive, see MultiLabelReader.
+# Optional keys of the labels next to the positive classes, see MultiLabelReader.
 OTHER_KEYS = ('gt_score', 'negative_label', 'unknown_label', 'label_scores')
 
 
 class DatasetKindError(TypeError):
-    """A dataset has no data infos that labels could be read from."""
+    """A dataset has no data infos with labels."""
 
 
-@dataclass(frozen=True)
-class LeafLabels:
-    """What the data infos of a dataset hold.
-
-    Attributes:
-        keys: A name for each of the N samples, of which each stands once.
-        sample_idx: (N,) int64.
-        labels: (N, C) int8 with 1, 0 and -1; float32 where some are soft.
-        true: (N, C), ``labels`` unless the data infos have true ones as well.
-        areas: (N, C) float32, NaN where an area is not known; None if none is, or they were not asked for.
-    """
-
-    keys: list[str]
-    sample_idx: np.ndarray
-    labels: np.ndarray
-    true: np.ndarray
-    areas: np.ndarray | None
-
-
-def read_leaf(dataset: BaseDataset, num_classes: int | None = None, with_areas: bool = False) -> LeafLabels:
+def read_leaf(
+    dataset: BaseDataset, num_classes: int | None = None, with_areas: bool = False
+) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Read the labels of a dataset that is no wrapper.
 
     Args:
         dataset: One with ``get_data_info``.
-        num_classes: C; not needed beside ``gt_score``.
+        num_classes: C; not needed with ``gt_score``.
         with_areas: Whether to read areas as well.
+
+    Returns:
+        A different name for each of the N samples; ``sample_idx`` (N,); the labels (N, C), int8 with 1, 0 and -1, or
+        float32 where some are soft; the true labels, which are the same array unless the data infos have others; and
+        the areas (N, C), NaN where unknown, or None without any.
 
     Raises:
         DatasetKindError: It is a dataset of another kind.
@@ -138,8 +125,8 @@ def read_leaf(dataset: BaseDataset, num_classes: int | None = None, with_areas: 
     keys, sample_idx, positives = [], [], []
     others: dict[str, dict[int, Sequence]] = {key: {} for key in OTHER_KEYS}
     truths, areas = {}, {}
-    # MMEngine numbers the data infos as it serves them, whatever they hold for a number.
-    numbers_samples = _serves_as_kept(dataset)
+    # MMEngine numbers the data infos when it returns them, and ignores a number that they hold.
+    numbers_samples = _returns_stored_infos(dataset)
     for position, info in enumerate(_data_infos(dataset)):
         keys.append(info.get('sample_name') or _key(info.get('img_path'), folders))
         sample_idx.append(position if numbers_samples else info.get('sample_idx', position))
@@ -156,7 +143,13 @@ def read_leaf(dataset: BaseDataset, num_classes: int | None = None, with_areas: 
             truths[position] = info['true_label']
         if with_areas:
             areas[position] = class_areas(info)
-    num_classes = _number_of_classes(num_classes, others['gt_score'], dataset)
+    if num_classes is None:
+        num_classes = next((len(score) for score in others['gt_score'].values()), None)
+    if num_classes is None:
+        raise AnnotationError(
+            f"classes must be in the metainfo of {type(dataset).__name__}, or num_classes in the model's head, to "
+            'count labels: got neither'
+        )
     try:
         labels = _label_array(positives, num_classes=num_classes, **others)
     except ValueError as error:
@@ -166,52 +159,40 @@ def read_leaf(dataset: BaseDataset, num_classes: int | None = None, with_areas: 
         true = labels.copy()
         true[list(truths)] = list(truths.values())
     sample_idx = np.asarray(sample_idx, dtype=np.int64)
-    return LeafLabels(numbered(keys), sample_idx, labels, true, area_array(areas, labels.shape))
+    return numbered(keys), sample_idx, labels, true, area_array(areas, labels.shape)
 
 
 def _data_infos(dataset: BaseDataset) -> Iterator[dict]:
-    """The data infos of a dataset that is no wrapper, as it keeps them."""
+    """Yield the data infos of a dataset that is no wrapper, as they are stored."""
     if not hasattr(dataset, 'get_data_info'):
         raise DatasetKindError(
             f"a dataset of MMEngine's kind, with get_data_info, is needed to read labels, got {type(dataset).__name__}"
         )
-    if not _serves_as_kept(dataset):
-        for idx in range(len(dataset)):
-            yield dataset.get_data_info(idx)
+    if not _returns_stored_infos(dataset):
+        yield from (dataset.get_data_info(idx) for idx in range(len(dataset)))
         return
-    # Asked one by one, MMEngine would take far longer: it copies each data info deeply, or slices arrays.
+    # get_data_info would take far longer: it copies each data info deeply, or slices arrays.
     dataset.full_init()
     if not dataset.serialize_data:
         yield from dataset.data_list
         return
-    # What MMEngine serialised in this process; nothing of it comes from a file.
+    # MMEngine serialised it in this process; nothing of it comes from a file.
     content, start = memoryview(dataset.data_bytes), 0
     for end in dataset.data_address.tolist():
         yield pickle.loads(content[start:end])
         start = end
 
 
-def _serves_as_kept(dataset: BaseDataset) -> bool:
-    """Whether the labels that a dataset serves are those of the data infos that it keeps."""
+def _returns_stored_infos(dataset: BaseDataset) -> bool:
+    """Return whether ``get_data_info`` is not overridden, so that the stored data infos can be read directly."""
     own = getattr(type(dataset), 'get_data_info', None)
     return own in (BaseDataset.get_data_info, MultiLabelReader.get_data_info)
-
-
-def _number_of_classes(num_classes: int | None, scores: dict[int, Sequence], dataset: BaseDataset) -> int:
-    if num_classes is not None:
-        return num_classes
-    if scores:
-        return len(next(iter(scores.values())))
-    raise AnnotationError(
-        f"classes must be in the metainfo of {type(dataset).__name__}, or num_classes in the model's head, to count "
-        'labels: got neither'
-    )
 
 
 def _label_array(
     positives: list, gt_score: dict, negative_label: dict, unknown_label: dict, label_scores: dict, num_classes: int
 ) -> np.ndarray:
-    """All labels of a dataset, (N, C), from what its data infos hold."""
+    """Return all labels of a dataset, (N, C), from the contents of its data infos by position."""
     labels = np.zeros((len(positives), num_classes), dtype=np.int8)
     if negative_label:
         labels[list(negative_label)] = UNKNOWN
@@ -237,8 +218,8 @@ def _label_array(
 
 
 def _with_scores(labels: np.ndarray, rows: np.ndarray, columns: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Labels with scores at some places, float32 if one of them is soft."""
-    # Written so that NaN is wrong, too.
+    """Return labels with scores at some places, float32 if one of them is soft."""
+    # This form also finds NaN.
     wrong = ~((scores == UNKNOWN) | ((scores >= 0) & (scores <= 1)))
     if wrong.any():
         rows, columns = np.broadcast_arrays(rows, columns)
@@ -253,7 +234,7 @@ def _with_scores(labels: np.ndarray, rows: np.ndarray, columns: np.ndarray, scor
 
 
 def area_array(areas: dict[int, dict[int, float]], shape: tuple[int, int]) -> np.ndarray | None:
-    """Areas by sample and class as an (N, C) array, NaN where none is known; None without any."""
+    """Return areas by sample and class as an (N, C) array, NaN where unknown; None without any."""
     if not any(areas.values()):
         return None
     owners = np.repeat(list(areas), [len(by_class) for by_class in areas.values()])
@@ -264,16 +245,16 @@ def area_array(areas: dict[int, dict[int, float]], shape: tuple[int, int]) -> np
 
 
 def _image_folders(dataset: BaseDataset) -> tuple[str, ...]:
-    """Folders that images lie in, the deepest first, each with a slash at its end."""
+    """Return the folders of the images, the deepest first, each with a slash at its end."""
     folders = [*(getattr(dataset, 'data_prefix', None) or {}).values(), getattr(dataset, 'data_root', None)]
     folders = {_with_slashes(os.fspath(folder)).rstrip('/') + '/' for folder in folders if folder}
     return tuple(sorted(folders, key=len, reverse=True))
 
 
 def _key(img_path: str | os.PathLike | None, folders: tuple[str, ...]) -> str:
-    """The name of an image below the folder of the images, wherever that lies; without a known folder, its file name.
+    """Return the path of an image below the folder of the images; its file name if that folder is unknown.
 
-    A sample without an image has no name but its number: only labels and order tell its dataset from another.
+    The name is empty for a sample without an image: only labels and order identify its dataset.
     """
     if img_path is None:
         return ''
@@ -287,7 +268,7 @@ def _with_slashes(path: str) -> str:
 
 
 def numbered(keys: list[str]) -> list[str]:
-    """Names of which each stands once: the second sample of a name becomes ``name#2``, or the next that is free."""
+    """Return different names: the second sample of a name becomes ``name#2``, or the next name that is free."""
     taken = set(keys)
     if len(taken) == len(keys):
         return keys

@@ -14,9 +14,9 @@ import numpy as np
 
 from ...utils.errors import AnnotationError, MissingDataError
 from ...utils.files import replacing
-from .sample_labels import NEGATIVE, POSITIVE, UNKNOWN, SampleLabels, fill_rows
+from .sample_labels import NEGATIVE, POSITIVE, UNKNOWN, SampleLabels, columns_of, fill_rows
 
-# Stands in each file and changes when its content does.
+# Written to each file; changes whenever the format does.
 FORMAT = 'mmml_losses.labels/2'
 VALUES = dict(positives=POSITIVE, negatives=NEGATIVE, unknown=UNKNOWN)
 SOURCE = dict(samples=int, positives=int, keys_sha256=str, sorted_keys_sha256=str, labels_sha256=str)
@@ -27,11 +27,11 @@ class LabelFile:
     """The content of a label file.
 
     Attributes:
-        path: Where it lies.
+        path: The file.
         classes: Names of the C classes.
         labels: (K, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown, of the selected samples.
-        selected: (K,) positions of these samples in the dataset; None if they are all of it, in its order.
-        source: What tells the dataset that it was made for from others, see :meth:`SampleLabels.fingerprint`.
+        selected: (K,) positions of these samples in the dataset; None for the whole dataset in its order.
+        source: Identifies the dataset that it was made for, see :meth:`SampleLabels.fingerprint`.
         made_by: How it was made, in words and numbers.
     """
 
@@ -43,10 +43,10 @@ class LabelFile:
     made_by: Mapping
 
     def check_fit(self, samples: SampleLabels) -> None:
-        """Refuse a dataset that the labels were not made for.
+        """Reject a dataset that the labels were not made for.
 
         Raises:
-            AnnotationError: It is another one; the message says what differs.
+            AnnotationError: It is another one; the message names the difference.
         """
         difference = self._difference(samples)
         if difference:
@@ -59,18 +59,14 @@ class LabelFile:
             if own != other:
                 return f'class {index} is {own!r} in the file and {other!r} in the dataset'
         found = _fingerprint(samples)
-        if self.source['samples'] != found['samples']:
-            return f'the file was made for {self.source["samples"]} samples, the dataset has {found["samples"]}'
-        if self.source['sorted_keys_sha256'] != found['sorted_keys_sha256']:
-            return 'the file was made for other images'
-        if self.source['keys_sha256'] != found['keys_sha256']:
-            return 'the file was made for the same images in another order'
-        if self.source['labels_sha256'] != found['labels_sha256']:
-            return (
-                f'the file was made from other labels of the same images ({self.source["positives"]} positives, '
-                f'now {found["positives"]})'
-            )
-        return ''
+        differences = dict(
+            samples=f'the file was made for {self.source["samples"]} samples, the dataset has {found["samples"]}',
+            sorted_keys_sha256='the file was made for other images',
+            keys_sha256='the file was made for the same images in another order',
+            labels_sha256=f'the file was made from other labels of the same images ({self.source["positives"]} '
+            f'positives, now {found["positives"]})',
+        )
+        return next((text for key, text in differences.items() if self.source[key] != found[key]), '')
 
 
 def save_label_file(
@@ -82,18 +78,17 @@ def save_label_file(
 ) -> None:
     """Write labels for a dataset, whole or not at all. A file of that name is replaced.
 
-    The file is json: positive class indices for each sample, and where there are unknown labels either those or the
-    negatives, whichever are fewer, as class indices or, where these would be many, as bits. It also holds the class
-    names, checksums of the dataset and of its own content, and ``made_by``, and nothing that changes from one machine
-    or day to the next.
+    The file is json. It holds the positive class indices of each sample; and, where there are unknown labels, the
+    unknown or the negative ones, whichever are fewer, as class indices or as bits if they are many. It also holds the
+    class names, checksums of the dataset and of its own content, and ``made_by``. Equal labels give equal files.
 
     Args:
         path: Where to write; must end with ``.json``.
         labels: (K, C) with 1 positive, 0 negative or unobserved, -1 unknown.
-        samples: The dataset as it is, whose samples the labels belong to.
+        samples: The samples that the labels belong to, with the labels of the dataset.
         made_by: How the labels were made, in json's types.
-        selected: (K,) positions in the dataset of the samples that the labels are of, in any order and also more than
-            once; by default all of them as they come.
+        selected: (K,) positions of the labelled samples in the dataset, in any order and also more than once; by
+            default all samples in their order.
     """
     path = checked_json_path(path)
     labels = np.asarray(labels)
@@ -106,19 +101,21 @@ def save_label_file(
         raise ValueError('labels must be 1 (positive), 0 (negative) or -1 (unknown)')
     head = dict(
         format=FORMAT,
-        made_by=json.loads(json.dumps(dict(made_by))),  # as a reader will see it
+        made_by=json.loads(json.dumps(dict(made_by))),  # in json's types, as for the checksum of a reader
         classes=list(samples.classes),
         source=_fingerprint(samples),
         counts=counts,
     )
     body = {} if selected is None else dict(selected=selected.tolist())
-    body |= {name: _encoded(labels == VALUES[name], name) for name in _listed(counts)}
+    # All other labels are of the third kind.
+    listed = ['unknown' if counts['unknown'] <= counts['negatives'] else 'negatives'] if counts['unknown'] else []
+    body |= {name: _encoded(labels == VALUES[name], name) for name in ('positives', *listed)}
     content = head | dict(content_sha256=_checksum(head | body)) | body
-    # A line for each entry: the first ones tell a reader everything but the labels themselves.
+    # A line for each entry; the labels come last.
     lines = [f'{json.dumps(key)}: {json.dumps(value, separators=(",", ":"))}' for key, value in content.items()]
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
-        # As bytes, which end their lines alike everywhere.
+        # As bytes, which have the same line ends on every system.
         temporary.write_bytes(('{\n' + ',\n'.join(lines) + '\n}\n').encode('ascii'))
 
 
@@ -173,7 +170,7 @@ def _parse(path: str, content: dict) -> LabelFile:
         elif name in content:
             fill_rows(labels, content[name], value)
     counts = _counts(labels)
-    # Also notices an index that stands twice, or in two lists.
+    # Also detects an index that is repeated, or in two lists.
     if counts != content['counts']:
         raise ValueError(f'its labels are damaged: it has {counts}, and once had {content["counts"]}')
     if content['content_sha256'] != _checksum({key: content[key] for key in content if key != 'content_sha256'}):
@@ -182,7 +179,7 @@ def _parse(path: str, content: dict) -> LabelFile:
 
 
 def _fingerprint(samples: SampleLabels) -> dict[str, int | str]:
-    """What tells a dataset from others, and from itself in another order."""
+    """Return what identifies a dataset, and its samples in any order."""
     ordered = SampleLabels(samples.classes, sorted(samples.keys), samples.labels[:0])
     return samples.fingerprint() | dict(sorted_keys_sha256=ordered.fingerprint()['keys_sha256'])
 
@@ -198,15 +195,8 @@ def _checked_positions(positions: Sequence[int] | np.ndarray, count: int, name: 
 
 
 def _checksum(content: Mapping) -> str:
-    """The checksum of json content, however it is laid out."""
+    """Return the checksum of json content, which does not depend on its layout."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(',', ':')).encode('ascii')).hexdigest()
-
-
-def _listed(counts: Mapping[str, int]) -> list[str]:
-    """Which kinds of labels must be written; the others go without saying."""
-    if counts['unknown'] == 0:
-        return ['positives']
-    return ['positives', 'unknown' if counts['unknown'] <= counts['negatives'] else 'negatives']
 
 
 def _counts(labels: np.ndarray) -> dict[str, int]:
@@ -214,9 +204,9 @@ def _counts(labels: np.ndarray) -> dict[str, int]:
 
 
 def _encoded(mask: np.ndarray, name: str) -> list[list[int]] | str:
-    """Labels as class indices, or as bits where those are far shorter. Positives are always there to be read."""
+    """Return labels as class indices, or as bits where these are far shorter. Positives are always indices."""
     if name == 'positives' or mask.sum() <= mask.size // 16:
-        return _rows(mask)
+        return columns_of(mask)
     return base64.b64encode(np.packbits(mask)).decode('ascii')
 
 
@@ -226,10 +216,3 @@ def _from_bits(text: str, shape: tuple[int, int]) -> np.ndarray:
     if len(bits) != -(-size // 8):
         raise ValueError(f'its labels are damaged: it has {8 * len(bits)} bits, and once had {size}')
     return np.unpackbits(bits, count=size).reshape(shape).astype(bool)
-
-
-def _rows(mask: np.ndarray) -> list[list[int]]:
-    """The column indices of each row, as plain lists."""
-    ends = np.cumsum(mask.sum(axis=1)).tolist()
-    columns = np.nonzero(mask)[1].tolist()
-    return [columns[start:end] for start, end in zip([0, *ends], ends, strict=False)]

@@ -1,4 +1,4 @@
-"""How datasets lie inside each other."""
+"""Datasets inside each other: walk through them, and find the origin of a sample."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...utils.errors import AnnotationError
 
 
 class LabelView(BaseDataset):
-    """A dataset with samples of another one and labels of its own: what others need to know of a label wrapper.
+    """A dataset with samples of another one and labels of its own: the interface of label wrappers.
 
     Attributes:
         dataset: The dataset inside.
@@ -20,18 +20,18 @@ class LabelView(BaseDataset):
     dataset: BaseDataset
 
     def positions(self) -> np.ndarray | None:
-        """Where in the dataset inside each sample stands; None if that is its own position."""
+        """Return the position of each sample in the dataset inside; None if all positions are the same in both."""
         raise NotImplementedError
 
     def observed_labels(self) -> np.ndarray:
-        """The labels that this dataset serves, (N, C) int8."""
+        """Return the labels of this dataset, (N, C) int8."""
         raise NotImplementedError
 
     def observed_areas(self, areas: np.ndarray) -> np.ndarray:
-        """The areas of the classes as this dataset serves them, (N, C).
+        """Return the areas of the classes in this dataset, (N, C).
 
         Args:
-            areas: (N, C), those of the same samples in the dataset inside.
+            areas: (N, C), areas of the same samples in the dataset inside.
         """
         return areas
 
@@ -116,16 +116,16 @@ def leaf_configs(config: dict | Sequence | None) -> Iterator[dict]:
 
 
 def class_names(dataset: BaseDataset) -> tuple[str, ...]:
-    """The names of the classes in the order of their indices; none where the metainfo has none.
+    """Return the names of the classes in the order of their indices; none where the metainfo has none.
 
     Raises:
-        AnnotationError: The parts of a concatenation have others each, so that an index has no one meaning.
+        AnnotationError: The parts of a concatenation have different classes.
     """
     parts = parts_of(dataset)
     if not parts:
         return tuple(map(str, (getattr(dataset, 'metainfo', None) or {}).get('classes') or ()))
-    # The metainfo of MMEngine's wrappers is from before their datasets were loaded, and MMDetection's concatenation has
-    # a list of metainfos where its parts differ in anything.
+    # MMEngine's wrappers take their metainfo before the datasets are loaded, and MMDetection's concatenation has a list
+    # of metainfos where its parts differ in anything.
     first, *others = map(class_names, parts)
     for number, names in enumerate(others, start=1):
         if names != first and 'classes' not in dataset.ignore_keys:
@@ -141,7 +141,7 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def inner_positions(dataset: BaseDataset) -> np.ndarray | None:
-    """Where in the dataset inside a wrapper of one dataset each sample stands; None if that is its own position."""
+    """Return the position of each sample in the one dataset inside a wrapper, see :meth:`LabelView.positions`."""
     if isinstance(dataset, LabelView):
         return dataset.positions()
     if isinstance(dataset, RepeatDataset):
@@ -150,23 +150,22 @@ def inner_positions(dataset: BaseDataset) -> np.ndarray | None:
 
 
 def pipeline_of(dataset: BaseDataset, idx: int) -> Compose:
-    """The pipeline that makes a sample."""
+    """Return the pipeline that makes a sample."""
     while parts_of(dataset):
         if isinstance(dataset, ConcatDataset):
             part, idx = dataset._get_ori_dataset_idx(idx)
             dataset = dataset.datasets[part]
             continue
-        if isinstance(dataset, LabelView):
-            positions = dataset.positions()
-            idx = idx if positions is None else int(positions[idx])
-        else:
+        if not isinstance(dataset, LabelView):
             idx = dataset._get_ori_dataset_idx(idx)
+        elif (positions := dataset.positions()) is not None:
+            idx = int(positions[idx])
         dataset = dataset.dataset
     return dataset.pipeline
 
 
 def refuse_unknown_kinds(dataset: BaseDataset) -> None:
-    """Refuse what makes its items in a way of its own: that would be left out without a word."""
+    """Reject datasets that override ``__getitem__`` or ``prepare_data``; a wrapper would silently skip that code."""
     for leaf in leaf_datasets(dataset):
         if not isinstance(leaf, BaseDataset):
             raise TypeError(

@@ -1,4 +1,4 @@
-"""Random numbers that belong to a sample and a class, and to nothing else."""
+"""Random numbers that depend on seed, sample and class alone."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 
 
 def uniform_numbers(seed: int, stream: str, keys: Sequence[str], rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """A uniform random number for each pair of a sample and a class.
+    """Compute a uniform random number for each pair of a sample and a class.
 
-    The number follows from the seed, the stream, the name of the sample and the class index alone. It is the same in
+    The number depends on the seed, the stream, the name of the sample and the class index alone. It is the same in
     every process, for any order or choice of samples, and with every version of Python and NumPy: only integers are
     hashed and mixed.
 
     Args:
         seed: Any integer.
-        stream: Whose numbers they are: two streams of one seed are independent.
+        stream: Name of the sequence of numbers: two streams of one seed are independent.
         keys: Names of the samples.
         rows: Positions in ``keys``.
         columns: Class indices; broadcast with ``rows``.

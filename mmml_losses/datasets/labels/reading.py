@@ -1,8 +1,7 @@
-"""How the labels of any dataset are read, without making an item."""
+"""Read the labels of any dataset, without making an item."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -17,16 +16,16 @@ from .sample_labels import POSITIVE, SampleLabels
 
 @dataclass(frozen=True)
 class LabelChanges:
-    """What the label wrappers in a dataset made of its labels.
+    """The labels of a dataset, and what they were before its label wrappers changed them.
 
     Arrays hold 1 positive, 0 negative or unobserved, -1 unknown; they are int8, or float32 where labels are soft.
 
     Attributes:
         classes: Names of the C classes.
-        observed: (N, C), the labels that are served.
-        true: (N, C), the labels that the innermost datasets have for the same samples.
-        original: (M, C), all that the datasets inside every label wrapper have, before any of them chose samples.
-        sample_idx: (N,), what the data infos have as ``sample_idx``. It repeats in a ``ConcatDataset``.
+        observed: (N, C), the labels of the dataset.
+        true: (N, C), the labels of the innermost datasets for the same samples.
+        original: (M, C), all labels inside every label wrapper, before any of them chose samples.
+        sample_idx: (N,), ``sample_idx`` of the data infos. It repeats in a ``ConcatDataset``.
     """
 
     classes: tuple[str, ...]
@@ -37,12 +36,12 @@ class LabelChanges:
 
 
 def read_labels(dataset: BaseDataset, with_areas: bool = False) -> SampleLabels:
-    """The labels that a dataset serves, in its order.
+    """Read the labels of a dataset, in its order.
 
     Args:
-        dataset: One of MMEngine's kind, whose data infos have ``gt_score`` (C,) with 1, 0 or -1, or else ``gt_label``
-            with class indices, or else ``instances`` with ``bbox_label`` as MMDetection has them; or wrappers around
-            such, as for :class:`mmml_losses.datasets.LabelWrapper`.
+        dataset: A dataset of MMEngine's kind, whose data infos have ``gt_score`` (C,) with 1, 0 or -1, or else
+            ``gt_label`` with class indices, or else ``instances`` with ``bbox_label`` as in MMDetection; or wrappers
+            around such datasets, as for :class:`mmml_losses.datasets.LabelWrapper`.
         with_areas: Whether to read areas as well.
 
     Raises:
@@ -51,7 +50,7 @@ def read_labels(dataset: BaseDataset, with_areas: bool = False) -> SampleLabels:
     """
     refuse_unknown_kinds(dataset)
     classes = _class_names(dataset)
-    rows = _read(dataset, _Request(len(classes), with_areas=with_areas))
+    rows = _read(dataset, len(classes), with_areas=with_areas)
     if rows.observed.dtype != np.int8:
         sample, label = np.argwhere(rows.observed != rows.observed.round())[0]
         raise AnnotationError(
@@ -62,49 +61,44 @@ def read_labels(dataset: BaseDataset, with_areas: bool = False) -> SampleLabels:
 
 
 def read_label_changes(dataset: BaseDataset, num_classes: int | None = None) -> LabelChanges:
-    """The labels of a dataset as they are served, in truth, and before label wrappers chose samples.
+    """Read the observed labels of a dataset, the true ones, and those before label wrappers chose samples.
 
-    Every sample of the outermost label wrapper counts once: ``RepeatDataset`` and ``ClassBalancedDataset`` around it
-    are ways to draw samples, which do not change how many there are. So it is with a dataset without label wrappers.
+    Every sample of the outermost label wrapper, or of a dataset without label wrappers, counts once: ``RepeatDataset``
+    and ``ClassBalancedDataset`` around it only repeat samples.
 
     Args:
-        dataset: As for :func:`read_labels`; soft labels and any other dataset with ``get_data_info`` will do.
-        num_classes: C, where neither the metainfo nor ``gt_score`` tells.
+        dataset: As for :func:`read_labels`; soft labels and any other dataset with ``get_data_info`` are allowed.
+        num_classes: C, needed if neither the metainfo nor ``gt_score`` determines it.
 
     Raises:
         DatasetKindError: It is a dataset of another kind.
         AnnotationError: There are no such labels.
     """
     classes = _class_names(dataset, required=False)
-    rows = _read(dataset, _Request(len(classes) or num_classes, each_once=True))
+    rows = _read(dataset, len(classes) or num_classes, each_once=True)
     classes = classes or tuple(f'class {index}' for index in range(rows.observed.shape[1]))
     return LabelChanges(classes, rows.observed, rows.true, rows.all_original, rows.sample_idx)
 
 
 def read_history(dataset: BaseDataset) -> tuple[np.ndarray, np.ndarray]:
-    """The true labels (N, C) of the samples of a dataset, and those that it serves without what was brought back.
+    """Read the true labels (N, C) of the samples of a dataset, and its labels without restored positives.
 
-    Brought back is a positive that one label wrapper took away and another one added.
+    A restored positive is one that a label wrapper removed and another one added again.
     """
-    rows = _read(dataset, _Request(len(_class_names(dataset))))
+    rows = _read(dataset, len(_class_names(dataset)))
     return rows.true, rows.uncorrected
 
 
-@dataclass(frozen=True)
-class _Request:
-    """What to read."""
-
-    num_classes: int | None
-    with_areas: bool = False
-    each_once: bool = False  # leave out what MMEngine's wrappers outside of label wrappers repeat
+# Arrays of _Rows that are always there.
+PER_SAMPLE = ('sample_idx', 'observed', 'true', 'uncorrected')
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """What was read: arrays with a row for each sample.
+    """Arrays with a row for each sample.
 
-    ``uncorrected`` is ``observed`` without the positives that a wrapper added. ``original`` alone is of other samples;
-    it is None without any label wrapper.
+    ``uncorrected`` is ``observed`` without the positives that a wrapper added. Only ``original`` has other samples; it
+    is None without any label wrapper.
     """
 
     keys: list[str]
@@ -120,19 +114,16 @@ class _Rows:
         return self.observed if self.original is None else self.original
 
     def take(self, positions: np.ndarray) -> _Rows:
-        return _Rows(
-            [self.keys[position] for position in positions.tolist()],
-            self.sample_idx[positions],
-            self.observed[positions],
-            self.true[positions],
-            self.uncorrected[positions],
-            None if self.areas is None else self.areas[positions],
-            self.original,
+        return replace(
+            self,
+            keys=[self.keys[position] for position in positions.tolist()],
+            areas=None if self.areas is None else self.areas[positions],
+            **{name: getattr(self, name)[positions] for name in PER_SAMPLE},
         )
 
     def seen_through(self, view: LabelView) -> _Rows:
-        """These rows with the labels of the wrapper around them."""
-        positions, observed, original = view.positions(), view.observed_labels(), self.all_original
+        """Return these rows with the labels of the wrapper around them."""
+        positions, observed = view.positions(), view.observed_labels()
         rows = self if positions is None else self.take(positions)
         added = (observed == POSITIVE) & (rows.uncorrected != POSITIVE)
         return replace(
@@ -141,47 +132,40 @@ class _Rows:
             observed=observed,
             areas=None if rows.areas is None else view.observed_areas(rows.areas),
             uncorrected=np.where(added, rows.uncorrected, observed),
-            original=original,
+            original=self.all_original,
         )
 
     @staticmethod
     def joined(parts: list[_Rows]) -> _Rows:
-        def join(name: str, default: Callable[[_Rows], np.ndarray]) -> np.ndarray | None:
-            arrays = [getattr(part, name) for part in parts]
-            if all(array is None for array in arrays):
-                return None
-            pairs = zip(parts, arrays, strict=True)
-            return np.concatenate([default(part) if array is None else array for part, array in pairs])
-
+        areas = [np.full(part.true.shape, np.nan, np.float32) if part.areas is None else part.areas for part in parts]
         return _Rows(
-            list(chain.from_iterable(part.keys for part in parts)),
-            *(
-                np.concatenate([getattr(part, name) for part in parts])
-                for name in ('sample_idx', 'observed', 'true', 'uncorrected')
-            ),
-            areas=join('areas', lambda part: np.full(part.observed.shape, np.nan, np.float32)),
-            original=join('original', lambda part: part.observed),
+            keys=list(chain.from_iterable(part.keys for part in parts)),
+            areas=None if all(part.areas is None for part in parts) else np.concatenate(areas),
+            original=None
+            if all(part.original is None for part in parts)
+            else np.concatenate([part.all_original for part in parts]),
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in PER_SAMPLE},
         )
 
 
-def _read(dataset: BaseDataset, request: _Request) -> _Rows:
+def _read(dataset: BaseDataset, num_classes: int | None, with_areas: bool = False, each_once: bool = False) -> _Rows:
+    """Read a dataset; ``each_once`` leaves out repetitions by MMEngine's wrappers outside of label wrappers."""
     if isinstance(dataset, ConcatDataset):
         dataset.full_init()
-        return _Rows.joined([_read(part, request) for part in dataset.datasets])
+        return _Rows.joined([_read(part, num_classes, with_areas, each_once) for part in dataset.datasets])
     if not parts_of(dataset):
-        leaf = read_leaf(dataset, request.num_classes, request.with_areas)
-        # A wrapper of another kind around a label wrapper shows both labels, and no more of what is inside.
-        original = None if leaf.true is leaf.labels else leaf.true
-        return _Rows(leaf.keys, leaf.sample_idx, leaf.labels, leaf.true, leaf.labels, leaf.areas, original)
+        keys, sample_idx, labels, true, areas = read_leaf(dataset, num_classes, with_areas)
+        # A wrapper of another kind around a label wrapper has both labels, and nothing else from inside.
+        return _Rows(keys, sample_idx, labels, true, labels, areas, original=None if true is labels else true)
     dataset.full_init()
     if isinstance(dataset, LabelView):
-        return _read(dataset.dataset, replace(request, each_once=False)).seen_through(dataset)
-    rows = _read(dataset.dataset, request)
-    return rows if request.each_once else rows.take(inner_positions(dataset))
+        return _read(dataset.dataset, num_classes, with_areas).seen_through(dataset)
+    rows = _read(dataset.dataset, num_classes, with_areas, each_once)
+    return rows if each_once else rows.take(inner_positions(dataset))
 
 
 def _class_names(dataset: BaseDataset, required: bool = True) -> tuple[str, ...]:
-    # Readers may know the names only when they have read the annotations.
+    # Some readers know the names only after they have read the annotations.
     if hasattr(dataset, 'full_init'):
         dataset.full_init()
     classes = class_names(dataset)
