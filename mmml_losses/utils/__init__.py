@@ -1,1 +1,1 @@
-"""Help every other room with arrays, files and errors."""
+"""Arrays, arguments, files and errors for the whole package."""

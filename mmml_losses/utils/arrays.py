@@ -1,4 +1,4 @@
-"""What every measure asks of its input, checked in one place and without copying what is already right."""
+"""Checks and conversions of the arrays that all measures share, without needless copies."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 ArrayLike: TypeAlias = np.ndarray | torch.Tensor | Sequence
-# What a mean does with classes (samples) without a positive label: leave them out, count them as 0, refuse them.
+# Treatment of classes (samples) without a positive label in a mean: leave out, count as 0, reject.
 Empty: TypeAlias = Literal['skip', 'zero', 'error']
 
-# Measures work through the matrix in pieces of this many entries: small beside the matrix, large beside Python's cost.
+# Entries of a block of a matrix: few compared with the matrix, many compared with the overhead of Python.
 BLOCK_ENTRIES = 1 << 20
 # Bytes that the processor reads from memory at a time.
 CACHE_LINE = 64
@@ -23,7 +23,7 @@ def as_array(values: ArrayLike) -> np.ndarray:
     """Read an array, a tensor on any device or nested sequences as a numpy array, sharing memory where possible."""
     if isinstance(values, torch.Tensor):
         values = values.detach().cpu()
-        # numpy has no bfloat16; float32 holds every one of its values.
+        # numpy has no bfloat16; float32 can hold all of its values.
         return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
     return np.asarray(values)
 
@@ -67,7 +67,7 @@ def as_labels(labels: ArrayLike, name: str = 'labels') -> np.ndarray:
                 small[rows] = array[rows]
         foreign = (small[rows] < -1) | (small[rows] > 1)
         if not is_small:
-            # A soft label or NaN does not survive the way to int8 and back.
+            # A soft label or NaN differs from its int8.
             foreign |= small[rows] != array[rows]
         if foreign.any():
             raise ValueError(
@@ -85,7 +85,7 @@ def as_labels_of(scores: np.ndarray, labels: ArrayLike, scores_name: str = 'scor
 
 
 def check_whole_number(name: str, value: int, least: int | None = None) -> None:
-    """Refuse what is not a whole number, or one that is too small."""
+    """Reject a value that is not a whole number, or too small."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise ValueError(f'{name} must be a whole number, got {value!r}')
     if least is not None and value < least:
@@ -93,13 +93,7 @@ def check_whole_number(name: str, value: int, least: int | None = None) -> None:
 
 
 def checked_empty(empty: Empty, is_empty: np.ndarray, what: str) -> Empty:
-    """Read what to do with classes (samples) without a positive label, and refuse them if it says so.
-
-    Args:
-        empty: ``'skip'``, ``'zero'`` or ``'error'``.
-        is_empty: Which of them have no positive label.
-        what: What they are, for the message.
-    """
+    """Read the treatment of classes (samples) without a positive label, and reject them if it is ``'error'``."""
     if empty not in ('skip', 'zero', 'error'):
         raise ValueError(f"empty must be 'skip', 'zero' or 'error', got {empty!r}")
     if empty == 'error' and is_empty.any():
@@ -118,10 +112,10 @@ def row_blocks(num_rows: int, num_columns: int) -> Iterator[slice]:
 
 
 def column_blocks(num_rows: int, num_columns: int) -> Iterator[slice]:
-    """Cut the columns of a row-major matrix into blocks that use what the processor reads with them.
+    """Cut the columns of a row-major matrix into blocks that use whole cache lines.
 
-    A block is as large as one of :func:`row_blocks`, or as wide as a cache line of labels if that is more, as long as
-    it stays within 16 times that size.
+    A block is as large as one of :func:`row_blocks`, or as wide as a cache line of labels if that is more, up to 16
+    times that size.
     """
     step = BLOCK_ENTRIES // max(1, num_rows)
     step = max(1, step, min(CACHE_LINE, 16 * BLOCK_ENTRIES // max(1, num_rows)))

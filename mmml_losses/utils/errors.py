@@ -1,4 +1,4 @@
-"""Errors of the package that are no fault of its code."""
+"""Errors with a cause outside of the package's code."""
 
 from __future__ import annotations
 
@@ -6,22 +6,17 @@ from collections.abc import Sequence
 
 
 class UsageError(Exception):
-    """What the user asked for cannot be done; the message says why and what to do."""
+    """A request that cannot be fulfilled; the message names the reason and the remedy."""
 
 
 class MissingDataError(FileNotFoundError):
-    """Files of a dataset are not where they must lie.
+    """Files of a dataset do not exist. The message names the expected files, and ``missing`` has the missing ones."""
 
-    Args:
-        message: What is expected where, and what is missing.
-        missing: The missing paths.
-    """
-
-    # A message alone must be enough to build it: exceptions cross process borders by their arguments.
+    # A message alone must suffice: exceptions are passed between processes by their arguments.
     def __init__(self, message: str, missing: Sequence[str] = ()):
         super().__init__(message)
         self.missing = list(missing)
 
 
 class AnnotationError(ValueError):
-    """An annotation file is there but cannot be used."""
+    """An annotation file exists but cannot be used."""

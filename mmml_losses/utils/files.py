@@ -17,9 +17,9 @@ import numpy as np
 
 from .errors import AnnotationError, MissingDataError
 
-# What an array may hold: truth values, whole numbers, floats and text. Objects would need pickle.
+# Kinds of arrays: truth values, whole numbers, floats and text. Objects would need pickle.
 KINDS = 'biufU'
-# A compressed array above this size that shrank by more than this factor is taken for a zip bomb.
+# A compressed array above this size that shrank by more than this factor is treated as a zip bomb.
 SUSPICIOUS_BYTES = 2**28
 SUSPICIOUS_FACTOR = 100
 LOCAL_HEADER = struct.Struct('<4s22xHH')
@@ -27,36 +27,33 @@ LOCAL_HEADER = struct.Struct('<4s22xHH')
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Offer a temporary path beside ``path`` that takes its place on success and vanishes on failure.
+    """Yield a temporary path that replaces ``path`` on success and is removed on failure.
 
-    A reader, or a run killed halfway, never sees half a file.
+    Nobody ever reads half a file, even if the process is killed.
     """
     temporary = path.with_name(f'.{path.name}.{os.getpid()}.tmp')
     try:
         yield temporary
-        os.replace(temporary, path)
+        temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 class FeatureFile:
-    """The arrays of an ``.npz`` file, without reading any.
-
-    Args:
-        path: The file.
+    """The arrays of an ``.npz`` file, which are read on request.
 
     Attributes:
-        path: Where it lies, as an absolute path.
+        path: Its absolute path.
         names: Names of its arrays, in their order.
 
     Raises:
         MissingDataError: There is no such file.
-        AnnotationError: It is no ``.npz`` file, or holds something else than arrays.
+        AnnotationError: It is no ``.npz`` file, or holds anything but arrays.
     """
 
     def __init__(self, path: str | os.PathLike):
-        self.path = os.path.abspath(path)
-        if not os.path.isfile(self.path):
+        self.path = str(Path(path).absolute())
+        if not Path(self.path).is_file():
             raise MissingDataError(f'feature file {self.path} does not exist', [self.path])
         with _clear_errors(self.path), zipfile.ZipFile(self.path) as archive:
             files = archive.namelist()
@@ -68,29 +65,19 @@ class FeatureFile:
             raise AnnotationError(f'{self.path} has several arrays of one name')
 
     def array(self, name: str) -> StoredArray:
-        """One of the arrays.
-
-        Raises:
-            AnnotationError: There is no array of that name, or it cannot be read without risk.
-        """
+        """Open one of the arrays; reject an absent one, and one that cannot be read safely."""
         if name not in self.names:
             raise AnnotationError(f'{self.path} has no array {name!r}, it has {", ".join(self.names) or "none"}')
         return StoredArray(self.path, name)
 
 
 class StoredArray:
-    """An array of an ``.npz`` file that is in memory once.
+    """An array of an ``.npz`` file that is in memory only once.
 
-    ``numpy.savez`` stores arrays as they are: such an array is mapped, its pages are read from the file when they are
-    used, and all processes share them. A compressed array (``numpy.savez_compressed``), or one in another order than
-    C's, is read when it is opened. Copies, deep ones too, are the same array, and a pickled one is opened again.
-
-    Args:
-        path: The file.
-        name: Name of the array.
-
-    Attributes:
-        values: The array, read-only.
+    An uncompressed array (``numpy.savez``) is mapped: its pages are read from the file when they are used, and all
+    processes share them. A compressed array (``numpy.savez_compressed``), or one in another order than C's, is read
+    when it is opened. A copy or deep copy is the same array, and an unpickled array is opened again. ``values`` is the
+    array, read-only.
     """
 
     def __init__(self, path: str, name: str):
@@ -130,7 +117,7 @@ def _open(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndar
         if math.prod(shape) * dtype.itemsize != info.file_size - header_bytes:
             raise ValueError(f'its shape {shape} and type {dtype} do not fit its {info.file_size} bytes')
         stored_plainly = info.compress_type == zipfile.ZIP_STORED and not fortran_order and dtype.isnative
-        if stored_plainly and math.prod(shape):  # nothing cannot be mapped
+        if stored_plainly and math.prod(shape):  # an empty array cannot be mapped
             start = _start_of(path, info) + header_bytes
             values = np.memmap(path, dtype=dtype, mode='r', offset=start, shape=shape).view(np.ndarray)
         else:
@@ -150,7 +137,7 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
         raise ValueError('it holds Python objects, which only pickle could read: save numbers or text')
     if dtype.kind not in KINDS:
         raise ValueError(f'it must hold numbers or text, got the type {dtype}')
-    if not dtype.itemsize:  # of which any number would fit a file
+    if not dtype.itemsize:  # any number of them would fit a file
         raise ValueError(f'its type {dtype} has no size')
     if not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError(f'its shape is {shape}')
@@ -158,12 +145,12 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
 
 
 def _start_of(path: str, info: zipfile.ZipInfo) -> int:
-    """Where the content of a member begins. Only the header in front of it says how long that header is."""
-    with open(path, 'rb') as file:
+    """Return the start of the content of a member, from the header before it, which has its own length."""
+    with Path(path).open('rb') as file:
         file.seek(info.header_offset)
         _, name_bytes, extra_bytes = LOCAL_HEADER.unpack(file.read(LOCAL_HEADER.size))
     start = info.header_offset + LOCAL_HEADER.size + name_bytes + extra_bytes
-    if start + info.file_size > os.path.getsize(path):
+    if start + info.file_size > Path(path).stat().st_size:
         raise ValueError('the file ends before it does')
     return start
 
@@ -176,7 +163,7 @@ def _read(stream: IO[bytes], shape: tuple[int, ...], fortran_order: bool, dtype:
         if not count:
             raise ValueError('the file ends before it does')
         filled += count
-    stream.read(1)  # at the end of the content its checksum is compared
+    stream.read(1)  # compares the checksum at the end of the content
     values = values.T if fortran_order else values
     return np.ascontiguousarray(values, dtype=dtype.newbyteorder('=')).reshape(shape)
 
@@ -185,6 +172,6 @@ def _read(stream: IO[bytes], shape: tuple[int, ...], fortran_order: bool, dtype:
 def _clear_errors(subject: str) -> Iterator[None]:
     try:
         yield
-    # RuntimeError and NotImplementedError: zipfile meets a feature that it does not know.
+    # RuntimeError and NotImplementedError: the file has a feature that zipfile does not support.
     except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, EOFError, RuntimeError) as error:
         raise AnnotationError(f'{subject} cannot be read: {error}') from error

@@ -1,4 +1,4 @@
-"""Class frequencies: reading them from a json file, and the groups head, medium and tail that follow from them."""
+"""Class frequencies: read them from a json file, and split classes into head, medium and tail by them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ def group_classes(
     """Split the classes into head, medium and tail by the number of training images that show them.
 
     The default is the rule of the long-tailed sets VOC-LT and COCO-LT: tail below 20, head from 100. (The DR paper
-    writes "more than 100", but its groups of 6, 6 and 8 classes, and the published lists, have the classes with
-    exactly 100 in the head.)
+    writes "more than 100", but its groups and the published lists have classes with exactly 100 in the head.)
 
     Args:
         class_frequencies: (C,) number of training images with each class.
@@ -76,12 +75,7 @@ def checked_groups(
 
 
 def checked_frequencies(class_frequencies: ArrayLike, num_classes: int | None = None) -> np.ndarray:
-    """Return class frequencies as a (C,) array of numbers that are finite and at least 0.
-
-    Args:
-        class_frequencies: One number for each class.
-        num_classes: Number of classes that they must cover, if it is known.
-    """
+    """Return class frequencies as a (C,) array of numbers that are finite and at least 0; reject another C."""
     try:
         frequencies = as_array(class_frequencies)
     except (TypeError, ValueError) as error:

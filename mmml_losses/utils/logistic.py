@@ -11,7 +11,7 @@ import numpy as np
 Derivatives: TypeAlias = tuple[float, np.ndarray, np.ndarray]
 
 MAX_STEPS = 200
-# A Newton step that would lower the mean negative log-likelihood by less is the last one: it squares the error.
+# A Newton step that promises less than this is the last one: it squares the error.
 LAST_STEP = 1e-12
 
 
@@ -45,12 +45,8 @@ def line_derivatives(
 ) -> Callable[[np.ndarray], Derivatives]:
     """Return the mean loss as a function of intercept and slope over ``(x - centre) / width``.
 
-    Newton's steps do not depend on centre and scale of the log-odds, but the rounding of their equations does.
-
-    Args:
-        blocks: Returns log-odds x and labels y of all pairs, block by block.
-        centre: About the mean of the log-odds.
-        width: About their range.
+    ``blocks`` returns log-odds x and labels y, block by block. About the mean and range of x should be ``centre`` and
+    ``width``: Newton's steps do not depend on them, but the rounding of their equations does.
     """
 
     def derivatives(point: np.ndarray) -> Derivatives:
