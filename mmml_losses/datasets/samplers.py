@@ -1,4 +1,4 @@
-"""Class-aware sampling: every class comes equally often, however few images it has."""
+"""Class-aware sampling: all classes have equally many turns, however few images they have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..utils.errors import AnnotationError
 from .labels.random_numbers import uniform_numbers
 from .labels.reading import read_labels
 
-# An epoch is laid out in memory, some 50 bytes a sample at the peak.
+# An epoch is kept in memory, with some 50 bytes a sample at the peak.
 LONGEST_EPOCH = 100_000_000
 
 
@@ -26,29 +26,27 @@ LONGEST_EPOCH = 100_000_000
 class ClassAwareSampler(Sampler):
     """Draws classes in turn and images of these classes, the re-sampling (RS) of the long-tailed benchmarks.
 
-    All classes come in random order, then all again in another order, and so on. A class whose turn it is gives its
-    next ``num_samples_cls`` images: those in random order, then all again in another order. So each class has equally
-    many turns, give or take one (Shen et al., "Relay Backpropagation for Effective Learning of Deep Convolutional
-    Neural Networks", 2016). An image with several labels comes in the turns of each of them, so frequent classes still
-    are seen more often than rare ones. A class without an image has no turn, and an image without a label never comes.
+    All classes have a turn in random order, then again in another order, and so on. In its turn a class gives its next
+    ``num_samples_cls`` images: all of them in random order, then again in another order. So the numbers of turns of two
+    classes differ by at most one (Shen et al., "Relay Backpropagation for Effective Learning of Deep Convolutional
+    Neural Networks", 2016). An image has a place in the turns of each of its labels, so frequent classes are still seen
+    more often than rare ones. A class without an image has no turn, and an image without a label is never drawn.
 
-    The sequence of an epoch follows from the seed, the epoch and the labels alone; it is one for all processes, of
-    which each takes every n-th sample. A resumed training goes on with the epoch that an unbroken one would have.
+    The sequence of an epoch depends on the seed, the epoch and the labels alone. It is the same in all processes, and
+    each takes every n-th sample. A resumed training continues with the epoch of an uninterrupted one.
 
     Args:
-        dataset: Any whose labels :func:`~mmml_losses.datasets.labels.reading.read_labels` reads (label wrappers,
+        dataset: One that :func:`~mmml_losses.datasets.labels.reading.read_labels` can read (label wrappers,
             ``ConcatDataset``, detection datasets, ...), or that has ``get_cat_ids``. Labels above 0 are of a class.
-        num_samples_cls: How many images a class gives in each turn.
+        num_samples_cls: Number of images of a class in each turn.
         epoch_length: Samples in an epoch, over all processes: ``'largest_class'`` is the number of images of the
-            largest class times the number of classes, divided by ``reduce``, so that with ``reduce=1`` the images of
-            the largest class come about once; ``'dataset'`` is as many as the dataset has; or a number. With more than
-            one process it is rounded up to equally many for each.
-        reduce: Divisor of ``'largest_class'``.
+            largest class times the number of classes, divided by ``reduce``; ``'dataset'`` is the size of the dataset;
+            or a number. It is rounded up to a multiple of the number of processes.
+        reduce: Divisor of ``'largest_class'``. With 1 every image of the largest class is drawn about once.
         seed: Seed of the order; by default a random one, the same for all processes.
 
-    The defaults, 3 images a turn and a fourth of the largest class times the number of classes, are those of the public
-    code of the DB loss, from which the paper on the DR loss has its sampling: 3,875 samples for VOC-LT and 22,560 for
-    COCO-LT. Datasets that are much larger than these want ``'dataset'``.
+    The defaults come from the public code of the DB loss, which the paper on the DR loss uses: 3,875 samples for
+    VOC-LT and 22,560 for COCO-LT. Use ``'dataset'`` for much larger datasets.
 
     Example:
         >>> train_dataloader = dict(sampler=dict(type='mmml_losses.ClassAwareSampler', epoch_length='dataset'))
@@ -75,25 +73,24 @@ class ClassAwareSampler(Sampler):
             raise ValueError(f'dataset must have labels to sample by, got none in {len(dataset)} samples')
         self.epoch_length = self._count_samples(epoch_length, reduce, len(dataset))
         self.num_samples = math.ceil(self.epoch_length / self.world_size)
-        self._say_what_comes(len(dataset), num_classes)
+        self._log_epoch(len(dataset), num_classes)
 
     def __iter__(self) -> Iterator[int]:
-        """The samples of this process in the epoch that was set."""
+        """Iterate over the samples of this process in the epoch that was set."""
         return iter(self.sequence(self.num_samples * self.world_size)[self.rank :: self.world_size].tolist())
 
     def __len__(self) -> int:
-        """Number of samples of this process in an epoch."""
+        """Return the number of samples of this process in an epoch."""
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose order comes next, as :class:`mmengine.hooks.DistSamplerSeedHook` does."""
+        """Choose the next epoch, for :class:`mmengine.hooks.DistSamplerSeedHook`."""
         self.epoch = epoch
 
     def sequence(self, length: int | None = None) -> np.ndarray:
-        """The samples of the epoch that was set, those of all processes in turn, (length,) int64.
+        """Return the samples of all processes in the epoch that was set, (length,) int64.
 
-        Args:
-            length: How many; by default those of an epoch. A longer sequence begins with the shorter one.
+        The default length is one epoch; a longer sequence begins with the shorter one.
         """
         length = self.epoch_length if length is None else length
         num_classes = len(self._classes)
@@ -103,12 +100,12 @@ class ClassAwareSampler(Sampler):
         names = [f'classes {cycle}' for cycle in range(num_cycles)]
         classes = classes[self._shuffled_within(names, cycles, self._classes[classes])][:num_turns]
         images, starts = self._shuffled_images(num_cycles * self.num_samples_cls)
-        # In every cycle before, each class has had one turn.
+        # Each class had one turn in every cycle before.
         firsts = starts[classes] + np.arange(num_turns) // num_classes * self.num_samples_cls
         return images[firsts[:, None] + np.arange(self.num_samples_cls)].ravel()[:length]
 
     def _shuffled_images(self, num_each: int) -> tuple[np.ndarray, np.ndarray]:
-        """At least ``num_each`` images of each class in random order, and where those of each class start."""
+        """Return at least ``num_each`` images of each class in random order, and the start of each class."""
         num_rounds = -(-num_each // self._sizes)  # rounded up
         lengths = num_rounds * self._sizes
         starts = np.cumsum(lengths) - lengths
@@ -124,16 +121,13 @@ class ClassAwareSampler(Sampler):
         return images[self._shuffled_within(names, groups, places)], starts
 
     def _shuffled_within(self, names: list[str], groups: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """The order in which the members of each group are shuffled.
+        """Return the order of positions in which the members of each group are shuffled.
 
-        Args:
-            names: Name of each group, on which its order depends.
-            groups: (N,) the group of each position, ascending.
-            members: (N,) what tells the positions of a group apart.
+        Positions have an ascending group and an identity in it, both (N,); the order depends on the group's name.
         """
         draws = uniform_numbers(self.seed, f'{type(self).__name__}/{self.epoch}', names, groups, members)
-        # One key is sorted faster than two. It has room for more groups than an epoch can have samples, and the same
-        # part of each draw however many groups there are.
+        # Sorting one key is faster than two. It has space for more groups than an epoch can have samples, and for the
+        # same part of each random number, however many groups there are.
         return np.argsort((groups << 35) + (draws * 2**35).astype(np.int64), kind='stable')
 
     def _count_samples(self, epoch_length: int | str, reduce: int, num_images: int) -> int:
@@ -153,7 +147,7 @@ class ClassAwareSampler(Sampler):
             )
         return number
 
-    def _say_what_comes(self, num_images: int, num_classes: int) -> None:
+    def _log_epoch(self, num_images: int, num_classes: int) -> None:
         images = f'{self.num_samples_cls} image{"s" * (self.num_samples_cls > 1)}'
         never = num_images - np.unique(self._images).size
         empty = num_classes - len(self._classes)
@@ -167,8 +161,7 @@ class ClassAwareSampler(Sampler):
 
 
 def _images_of_classes(dataset: BaseDataset) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """The classes that have images, how many each has, their images one class after the other, and how many classes
-    there are."""
+    """Return the classes with images, the size of each, their images class by class, and the number of all classes."""
     try:
         labels = read_labels(dataset).labels
         classes, images = np.nonzero((labels > 0).T)
@@ -188,7 +181,7 @@ def _images_of_classes(dataset: BaseDataset) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _class_ids(dataset: BaseDataset) -> list[Sequence[int]]:
-    """What the dataset itself says of the classes of each sample."""
+    """Return the classes of each sample from ``get_cat_ids`` of the dataset."""
     if isinstance(dataset, ConcatDataset):
         return list(chain.from_iterable(_class_ids(part) for part in dataset.datasets))
     if isinstance(dataset, RepeatDataset):

@@ -1,4 +1,4 @@
-"""Samples that are a part of an image: their boxes, and the transform that cuts them out."""
+"""Transforms: crop a sample out of its image, and pack several views of an image."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .readers.annotation_files import box_problem
 class CropToBox:
     """Cuts the box of a sample out of the loaded image; put it after ``LoadImageFromFile``.
 
-    It needs ``img``, (H, W) or (H, W, channels), and ``bbox`` as ``[x, y, width, height]`` in pixels, which readers of
-    persons and object instances give. A box that ends between two pixels is rounded outwards, and what lies outside of
-    the image is left out. It changes ``img`` and ``img_shape``; ``bbox`` stays the box in the whole image.
+    It needs ``img``, (H, W) or (H, W, channels), and ``bbox`` as ``[x, y, width, height]`` in pixels, from readers of
+    persons and object instances. A box that ends between two pixels is rounded outwards, and clipped to the image. It
+    changes ``img`` and ``img_shape``; ``bbox`` stays the box in the whole image.
 
     Args:
         margin: Context around the box on each side, as a fraction of its width and of its height.
@@ -39,11 +39,7 @@ class CropToBox:
         self.margin = margin
 
     def __call__(self, results: dict) -> dict:
-        """Crop a loaded image.
-
-        Raises:
-            ValueError: There is no box, it has no area, or it lies outside of the image.
-        """
+        """Crop a loaded image to its box, which must have an area in the image."""
         image, name = results['img'], results.get('img_path')
         if 'bbox' not in results:
             raise ValueError(f"CropToBox needs 'bbox' in the data info of each sample, got none for {name}")
@@ -56,12 +52,12 @@ class CropToBox:
         top, bottom = self._ends(box[1], box[3], height)
         if left >= right or top >= bottom:
             raise ValueError(f'bbox of {name} must lie in the image of {width} x {height} pixels, got {list(box)}')
-        results['img'] = image[top:bottom, left:right].copy()  # else the whole image would stay in memory
+        results['img'] = image[top:bottom, left:right].copy()  # a view would keep the whole image in memory
         results['img_shape'] = results['img'].shape[:2]
         return results
 
     def _ends(self, start: float, size: float, limit: int) -> tuple[int, int]:
-        """The first pixel, and the one after the last."""
+        """Return the first pixel, and the one after the last."""
         context = self.margin * size
         return max(math.floor(start - context), 0), min(math.ceil(start + size + context), limit)
 
@@ -76,15 +72,14 @@ LABELS = ('gt_label', 'gt_score')
 class PackViews:
     """Makes several views of a loaded image and packs them as one sample; the last step of a pipeline.
 
-    The sample is ``dict(inputs=[V images], data_samples=...)``, in the order of ``views``. Labels, ``sample_idx`` and
-    all else in the data sample are there once, as of the first view, with ``num_views`` beside them.
-    :class:`mmml_losses.models.MultiLabelPreprocessor` makes a list of V batches of them.
-
-    Every view draws for itself, from the generators that MMEngine seeds for each worker.
+    The sample is ``dict(inputs=[V images], data_samples=...)``, in the order of ``views``. The data sample is the one
+    of the first view, with ``num_views`` added. :class:`mmml_losses.models.MultiLabelPreprocessor` makes a list of V
+    batches of such samples. Every view has its own random numbers, from the generators that MMEngine seeds for each
+    worker.
 
     Args:
-        views: A pipeline for each view, at least two. ``[]`` is the image as it was loaded, and one pipeline may
-            stand several times. A transform that changes labels is refused: they belong to all views.
+        views: A pipeline for each view, at least two. ``[]`` is the image as it was loaded, and a pipeline may be
+            repeated. A transform that changes labels is rejected: they belong to all views.
         pack: Config of the transform that packs each of them, MMPretrain's ``PackInputs`` by default.
 
     Example:
@@ -104,7 +99,7 @@ class PackViews:
         self.views = [Compose([*view, self.pack]) for view in views]
 
     def __call__(self, results: dict) -> dict | None:
-        """Make the views of a loaded image; None if a transform gave it up, as MMEngine's datasets expect it."""
+        """Make the views of a loaded image; None if a transform returns None, as MMEngine's datasets expect."""
         packed = []
         for view in self.views:
             sample = view(copy.deepcopy(results))

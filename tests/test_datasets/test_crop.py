@@ -58,7 +58,7 @@ def test_grey_images_and_arrays_of_numbers_work():
         (None, 'must be four numbers'),
     ],
 )
-def test_what_is_no_box_is_refused(box, problem):
+def test_what_is_no_box_is_rejected(box, problem):
     with pytest.raises(ValueError, match=rf'bbox of a\.jpg {problem}'):
         crop(box)
     with pytest.raises(AnnotationError, match=rf'a\.json, entry 3: the box {problem}'):
@@ -73,12 +73,12 @@ def test_only_boxes_without_area_can_be_dropped():
 
 
 @pytest.mark.parametrize('box', [[8, 0, 2, 2], [0, 6, 2, 2], [-3, 0, 3, 2], [0, -9, 2, 2]])
-def test_a_box_outside_of_the_image_is_refused(box):
+def test_a_box_outside_of_the_image_is_rejected(box):
     with pytest.raises(ValueError, match=r'bbox of a\.jpg must lie in the image of 8 x 6 pixels'):
         crop(box)
 
 
-def test_a_sample_without_a_box_is_refused():
+def test_a_sample_without_a_box_is_rejected():
     with pytest.raises(ValueError, match=r"needs 'bbox' in the data info of each sample, got none for a\.jpg"):
         CropToBox()(dict(img=IMAGE, img_path='a.jpg'))
 

@@ -64,7 +64,7 @@ class Foreign:
 
 @pytest.fixture
 def processes(monkeypatch):
-    """Makes the sampler of each of some processes."""
+    """Make the sampler of each of some processes."""
 
     def make(world_size, dataset, **kwargs):
         made = []
@@ -95,7 +95,7 @@ def repeat_of_concat(kind):
 
 
 def turns_of(sampler, rows):
-    """The classes whose turn it was, by following what each class may give: a naive replay of the definition."""
+    """Return the classes in the order of their turns: a naive replay of the definition."""
     images = images_of(rows)
     sequence = sampler.sequence().tolist()
     size = sampler.num_samples_cls
@@ -248,7 +248,7 @@ def test_mmengine_wrappers_repeat_images():
     assert drawn == set(range(len(balanced)))
 
 
-def test_label_wrappers_count_with_the_labels_that_they_serve():
+def test_label_wrappers_count_with_their_own_labels():
     dataset = OnlyLast(Toy([[0, 1], [1], [0], [0, 2], []]))
     sampler = ClassAwareSampler(dataset, num_samples_cls=1, epoch_length=300, seed=0)
     counts = Counter(sampler)
@@ -269,7 +269,7 @@ def test_unknown_labels_are_of_no_class():
     assert Counter(ClassAwareSampler(dataset, num_samples_cls=1, epoch_length=20, seed=0)) == {0: 10, 1: 10}
 
 
-def test_datasets_of_other_kinds_tell_their_classes():
+def test_datasets_of_other_kinds_have_their_classes():
     rows = [[0, 0, 1], [1], [5]]
     sampler = ClassAwareSampler(RepeatDataset(Toy(), 1), epoch_length=9, seed=0)
     assert list(sampler) == list(ClassAwareSampler(Foreign(ROWS), epoch_length=9, seed=0))
@@ -285,7 +285,7 @@ def test_wrappers_around_datasets_of_other_kinds():
     assert list(own) == list(plain)
 
 
-def test_soft_labels_are_what_get_cat_ids_says():
+def test_soft_labels_are_what_get_cat_ids_returns():
     class Soft(Toy):
         def get_cat_ids(self, idx):
             return np.flatnonzero(self.get_data_info(idx)['gt_score'] > 0).tolist()
@@ -310,12 +310,12 @@ def test_soft_labels_are_what_get_cat_ids_says():
         (Toy(), dict(seed=-1), 'seed must be at least 0, got -1'),
     ],
 )
-def test_what_cannot_be_sampled_is_refused(dataset, settings, message):
+def test_what_cannot_be_sampled_is_rejected(dataset, settings, message):
     with pytest.raises(ValueError, match=message):
         ClassAwareSampler(dataset, **{'seed': 0, **settings})
 
 
-def test_datasets_without_classes_are_refused():
+def test_datasets_without_classes_are_rejected():
     with pytest.raises(TypeError, match=r"must be one of MMEngine's kind.* got list"):
         ClassAwareSampler([1, 2], seed=0)
 

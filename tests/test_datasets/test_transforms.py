@@ -27,7 +27,7 @@ def scope():
 
 
 def loaded(**labels) -> dict:
-    """What a pipeline holds after the image is loaded."""
+    """Return what a pipeline has after the image is loaded."""
     image = np.random.RandomState(3).randint(0, 256, (12, 10, 3), dtype=np.uint8)
     return dict(img=image, img_path='a.png', img_shape=(12, 10), ori_shape=(12, 10), sample_idx=7, **labels)
 
@@ -97,7 +97,7 @@ def test_an_image_that_a_view_gives_up_is_given_up():
 @pytest.mark.parametrize(
     ('key', 'value', 'shown'), [('gt_label', [2], r'tensor\(\[2\]\)'), ('gt_score', np.zeros(3, np.float32), 'None')]
 )
-def test_a_view_that_changes_labels_is_refused(key, value, shown):
+def test_a_view_that_changes_labels_is_rejected(key, value, shown):
     def relabel(results: dict) -> dict:
         results[key] = value
         return results
@@ -107,18 +107,18 @@ def test_a_view_that_changes_labels_is_refused(key, value, shown):
     assert re.search(shown, str(error.value))
 
 
-def test_a_view_that_packs_by_itself_is_refused():
+def test_a_view_that_packs_by_itself_is_rejected():
     with pytest.raises(ValueError, match=r'views must leave an image for PackInputs to pack, got .* of view 0'):
         PackViews(views=[[dict(type='PackInputs')], []])(loaded(gt_label=[0]))
 
 
 @pytest.mark.parametrize('views', [JITTER, dict(views=2), [[], 2]])
-def test_views_that_are_no_pipelines_are_refused(views):
+def test_views_that_are_no_pipelines_are_rejected(views):
     with pytest.raises(TypeError, match='views must be pipelines, a list of transforms for each view, got'):
         PackViews(views=views)
 
 
-def test_a_single_view_is_refused():
+def test_a_single_view_is_rejected():
     with pytest.raises(ValueError, match='views must be pipelines of at least 2 views, got 1'):
         PackViews(views=[JITTER])
 
