@@ -17,13 +17,15 @@ from mmengine.dist import barrier
 from mmengine.logging import print_log
 
 from ...registry import DATASETS
+from ...utils.arguments import check_choice
 from ..readers.coco import CocoMultiLabel
+from ..readers.reader import has_entries
 from .generator import Placed, SceneGenerator
 from .settings import CLASSES, SPLITS, SceneSettings
 
-# Goes up whenever the same settings give other files.
+# Increases whenever the same settings give other files.
 FORMAT = 1
-# Nothing is written for that long only if the writing process is gone.
+# A folder without any change for that long is of a process that ended.
 ABANDONED_AFTER_SECONDS = 3600
 
 
@@ -35,11 +37,11 @@ class DigitScenes(CocoMultiLabel):
 
     The files (images and COCO annotations) are made under ``data_root`` when the dataset is first loaded, within
     seconds and without any download. Train and test scenes never share a digit image. Both splits are made together,
-    so datasets of the two splits take the same settings.
+    so datasets of the two splits must have the same settings.
 
     Args:
         split: ``'train'`` or ``'test'``.
-        data_root: Folder of the files. A folder made with other settings is refused.
+        data_root: Folder of the files. A folder made with other settings is rejected.
         **kwargs: Settings of the scenes, see :class:`SceneSettings`, and arguments of :class:`CocoMultiLabel`.
 
     Example:
@@ -51,39 +53,38 @@ class DigitScenes(CocoMultiLabel):
     METAINFO = dict(classes=CLASSES)
 
     def __init__(self, split: str = 'train', data_root: str = 'data/digit_scenes', **kwargs):
-        if split not in SPLITS:
-            raise ValueError(f'split must be one of {SPLITS}, got {split!r}')
+        check_choice('split', split, SPLITS)
         names = [field.name for field in fields(SceneSettings)]
         self.settings = SceneSettings(**{name: kwargs.pop(name) for name in names if name in kwargs})
         super().__init__(ann_file=ann_file(split), data_root=data_root, data_prefix=split, **kwargs)
 
     def missing_files(self) -> list[str]:
-        """Nothing: what is not there is made."""
+        """Return nothing: missing files are made."""
         return []
 
     def load_data_list(self) -> list[dict]:
-        """Make the files unless they are there, and read the annotations."""
-        # One process of each machine writes while the others wait. If the launcher does not set the variable, all of
-        # them write, and the first one wins.
+        """Make the files unless they exist, and read the annotations."""
+        # One process of each machine writes while the others wait. If the launcher does not set the variable, all
+        # processes write, and the first one wins.
         writes = os.environ.get('LOCAL_RANK', '0') == '0'
         if not writes:
             barrier()
         try:
             make_digit_scenes(self.data_root, **self.settings.as_dict())
         finally:
-            # Also after an error, so that the others meet it themselves instead of waiting.
+            # Also after an error: the others then raise it themselves instead of waiting.
             if writes:
                 barrier()
         return super().load_data_list()
 
 
 def ann_file(split: str) -> str:
-    """Annotation file of a split, relative to the root."""
+    """Return the annotation file of a split, relative to the root."""
     return f'annotations/instances_{split}.json'
 
 
 def make_digit_scenes(root: str | os.PathLike, **settings) -> Path:
-    """Make the files of the digit scenes under ``root``, unless they are there already.
+    """Make the files of the digit scenes under ``root``, unless they exist already.
 
     The result is ``train/*.png``, ``test/*.png`` and ``annotations/instances_{train,test}.json`` with a box for every
     digit. They appear all at once: several processes may call this together, and an interrupted call leaves nothing.
@@ -101,7 +102,7 @@ def make_digit_scenes(root: str | os.PathLike, **settings) -> Path:
     root = Path(root).expanduser()
     wanted = SceneSettings(**settings)
     _remove_abandoned(root)
-    if not _has_entries(root):
+    if not has_entries(root):
         count = wanted.num_train + wanted.num_test
         print_log(f'Writing {count} digit scenes to {root} ...', logger='current')
         start = time.perf_counter()
@@ -109,7 +110,7 @@ def make_digit_scenes(root: str | os.PathLike, **settings) -> Path:
             for split in SPLITS:
                 _write_split(folder, split, wanted)
         print_log(f'Wrote {count} digit scenes in {time.perf_counter() - start:.0f} s', logger='current')
-    _refuse_other_content(root, wanted)
+    _reject_other_content(root, wanted)
     return root
 
 
@@ -120,15 +121,16 @@ def _write_split(folder: Path, split: str, settings: SceneSettings) -> None:
     for number in range(1, getattr(settings, f'num_{split}') + 1):
         pixels, placed = generator.scene(number)
         name = f'{number:06d}.png'
-        # Encoding and writing apart: cv2.imwrite does not tell when the disk is full.
+        # Encoded and written separately: cv2.imwrite reports no full disk.
         (folder / split / name).write_bytes(cv2.imencode('.png', pixels)[1].tobytes())
         images.append(dict(id=number, file_name=name, height=settings.image_size, width=settings.image_size))
         for digit in placed:
             annotations.append(_annotation(digit, number, len(annotations) + 1))
     path = folder / ann_file(split)
     path.parent.mkdir(exist_ok=True)
+    description = "Scenes of scikit-learn's handwritten digits; 'source' is the number of the digit image there"
     content = dict(
-        info=_info(split, settings),
+        info=dict(description=description, format=FORMAT, split=split, settings=settings.as_dict()),
         images=images,
         annotations=annotations,
         categories=[dict(id=i, name=name, supercategory='digit') for i, name in enumerate(CLASSES, start=1)],
@@ -148,44 +150,35 @@ def _annotation(placed: Placed, image_id: int, annotation_id: int) -> dict:
     )
 
 
-def _info(split: str, settings: SceneSettings) -> dict:
-    description = "Scenes of scikit-learn's handwritten digits; 'source' is the number of the digit image there"
-    return dict(description=description, format=FORMAT, split=split, settings=settings.as_dict())
-
-
 @contextmanager
 def _appearing_at_once(root: Path) -> Iterator[Path]:
-    """A folder beside ``root`` that takes its place at the end, unless another process was faster."""
+    """Make a folder next to ``root`` that replaces it at the end, unless another process was faster."""
     root.parent.mkdir(parents=True, exist_ok=True)
     folder = root.with_name(f'.{root.name}.{uuid.uuid4().hex}')
     folder.mkdir()
     try:
         yield folder
-        if root.is_dir() and not _has_entries(root):
+        if root.is_dir() and not has_entries(root):
             root.rmdir()
         folder.rename(root)
     except OSError:
-        if not _has_entries(root):
+        if not has_entries(root):
             raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_abandoned(root: Path) -> None:
-    """Remove what killed processes left beside ``root``."""
+    """Remove folders of killed processes next to ``root``."""
     for folder in root.parent.glob(f'.{root.name}.{"[0-9a-f]" * 32}'):
-        # The folder of a process at work may move away while we look at it.
+        # The folder of a running process may be renamed at any time.
         with suppress(OSError):
             touched = max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
             if time.time() - touched > ABANDONED_AFTER_SECONDS:
                 shutil.rmtree(folder)
 
 
-def _has_entries(folder: Path) -> bool:
-    return folder.is_dir() and any(folder.iterdir())
-
-
-def _refuse_other_content(root: Path, wanted: SceneSettings) -> None:
+def _reject_other_content(root: Path, wanted: SceneSettings) -> None:
     advice = 'choose another data_root or delete the folder'
     for split in SPLITS:
         try:

@@ -1,8 +1,8 @@
-"""Draws digit scenes with integers alone, so that every machine gets the same pixels.
+"""Draw digit scenes with integers alone, so that the pixels are the same on every machine.
 
-Random numbers come from :class:`numpy.random.RandomState`, whose stream NumPy guarantees; integers are always drawn as
-64-bit, because the stream depends on the width. Floating point is confined to probabilities, by operations that IEEE
-754 rounds exactly, and to sines and cosines, which are rounded to integers at once.
+Random numbers come from :class:`numpy.random.RandomState`, whose stream NumPy guarantees; integers always have 64 bits,
+because the stream depends on the width. Floating point is used for probabilities alone, by operations that IEEE 754
+rounds exactly, and for sines and cosines, which are rounded to integers at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .settings import CLASSES, SPLITS, SceneSettings, joint_probability
 ONE = 1 << 14
 STEP_BITS = 8
 STEP = 1 << STEP_BITS
-# Digit images are 8 x 8 with grey levels up to 16; a margin of paper is the border that interpolation continues.
+# Digit images are 8 x 8 with grey levels up to 16; interpolation continues a margin of paper around them.
 DIGIT_SIDE, DIGIT_LEVELS, MARGIN = 8, 16, 1
 # Interpolated strokes are wide and soft: grey levels below the threshold are paper, and the slope makes edges firm.
 INK_THRESHOLD, INK_SLOPE = 60, 2
@@ -41,12 +41,7 @@ class Placed:
 
 
 class SceneGenerator:
-    """Draws any scene of a split by its number.
-
-    Args:
-        settings: What the scenes look like.
-        split: ``'train'`` or ``'test'``.
-    """
+    """Draws any scene of a split by its number."""
 
     def __init__(self, settings: SceneSettings, split: str):
         self.settings = settings
@@ -55,11 +50,11 @@ class SceneGenerator:
         self.pool = np.concatenate(self.sources)
         self._split_number = SPLITS.index(split)
         self._label_plan = plan_labels(settings)
-        # One object, seeded anew for every scene: making it takes ten times longer than seeding it.
+        # One object, seeded for every scene: a new one would take ten times longer.
         self._rng = RandomState()
 
     def scene(self, number: int) -> tuple[np.ndarray, list[Placed]]:
-        """Pixels (uint8, square) and digits of a scene."""
+        """Return pixels (uint8, square) and digits of a scene."""
         rng = self._rng
         rng.seed([self.settings.seed, self._split_number, number])
         digits = self._draw_digits(rng)
@@ -76,7 +71,7 @@ class SceneGenerator:
         return np.clip(canvas, 0, 255).astype(np.uint8), placed
 
     def _draw_digits(self, rng: RandomState) -> list[int]:
-        """Digits of a scene in the order of painting; a digit may come twice."""
+        """Draw the digits of a scene in the order of painting; a digit may appear twice."""
         present = [False] * len(CLASSES)
         for digit, parent, chances in self._label_plan:
             present[digit] = rng.random_sample() < chances[present[parent]]
@@ -87,7 +82,7 @@ class SceneGenerator:
         return [digits[i] for i in rng.permutation(len(digits))]
 
     def _draw_background(self, rng: RandomState) -> np.ndarray:
-        """A smooth random texture."""
+        """Draw a smooth random texture."""
         low, high = self.settings.background
         size = self.settings.image_size
         levels = rng.randint(low, high + 1, size=(TEXTURE_CELLS + 1,) * 2, dtype=np.int64)
@@ -100,7 +95,7 @@ class SceneGenerator:
         return render(image, size, degrees)
 
     def _choose_place(self, rng: RandomState, shape: tuple[int, int], placed: list[Placed]) -> tuple[int, int]:
-        """The first place that overlaps little enough with the digits before, or the best of those tried."""
+        """Choose the first place with little overlap with earlier digits, or else the place with the least overlap."""
         height, width = shape
         x = rng.randint(0, self.settings.image_size - width + 1, size=PLACES_TRIED, dtype=np.int64)
         y = rng.randint(0, self.settings.image_size - height + 1, size=PLACES_TRIED, dtype=np.int64)
@@ -122,7 +117,7 @@ class SceneGenerator:
         area += (255 - area) * ink * contrast // (255 * 1000)
 
     def _add_clutter(self, rng: RandomState, canvas: np.ndarray) -> None:
-        """Paint fragments of digits of the same split: what looks like half a 3 may be one, or none."""
+        """Paint fragments of digits of the same split, which have no label."""
         for _ in range(draw_integer(rng, 0, self.settings.clutter)):
             image = self.images[self.pool[draw_integer(rng, 0, len(self.pool) - 1)]]
             ink = self._draw_ink(rng, cut_fragment(rng, image))
@@ -136,8 +131,8 @@ class SceneGenerator:
 
 
 def load_digit_images() -> tuple[np.ndarray, np.ndarray]:
-    """The handwritten digits of scikit-learn: images (1797, 10, 10) of 0 to 255 with a margin, and classes (1797,)."""
-    # Imported here so that looking up another dataset does not need scikit-learn.
+    """Load scikit-learn's handwritten digits: images (1797, 10, 10) of 0 to 255 with a margin, and classes (1797,)."""
+    # Imported here because other datasets do not need scikit-learn.
     from sklearn.datasets import load_digits
 
     digits = load_digits()
@@ -146,7 +141,7 @@ def load_digit_images() -> tuple[np.ndarray, np.ndarray]:
 
 
 def split_sources(targets: np.ndarray, seed: int) -> dict[str, list[np.ndarray]]:
-    """Share the digit images out between the splits; for each split, the image numbers of every class."""
+    """Divide the digit images between the splits; for each split, return the image numbers of every class."""
     sources: dict[str, list[np.ndarray]] = {split: [] for split in SPLITS}
     rng = RandomState([seed, len(SPLITS)])
     for digit in range(len(CLASSES)):
@@ -159,9 +154,9 @@ def split_sources(targets: np.ndarray, seed: int) -> dict[str, list[np.ndarray]]
 
 
 def plan_labels(settings: SceneSettings) -> list[tuple[int, int, tuple[float, float]]]:
-    """Order in which to draw the labels: ``(digit, parent, (chance without, chance with the parent))``.
+    """Return the order of drawing the labels: ``(digit, parent, (chance without, chance with the parent))``.
 
-    The pairs of ``co_occurrence`` form trees. Walking each from its lowest digit, a digit depends on its parent alone.
+    The pairs of ``co_occurrence`` form trees. From the lowest digit of each on, a digit depends on its parent alone.
     """
     frequencies = settings.class_frequencies
     plan: list[tuple[int, int, tuple[float, float]]] = []
@@ -187,10 +182,10 @@ def plan_labels(settings: SceneSettings) -> list[tuple[int, int, tuple[float, fl
 
 
 def render(image: np.ndarray, size: int, degrees: int) -> np.ndarray:
-    """Enlarge and turn a digit image; returns its ink, 0 to 255, cut to the smallest box that holds all of it."""
+    """Enlarge and turn a digit image, and return its ink, 0 to 255, in the smallest box that contains it."""
     cos, sin = (round(turn(math.radians(degrees)) * ONE) for turn in (math.cos, math.sin))
     side = -(-size * (abs(cos) + abs(sin)) // ONE)
-    # Centres of the pixels in half pixels from the middle, carried back to the digit image.
+    # Centres of the pixels in half pixels from the middle, and their positions in the digit image.
     centre = 2 * np.arange(side, dtype=np.int64) + 1 - side
     x, y = centre[None, :], centre[:, None]
     scale, middle = DIGIT_SIDE * STEP, (len(image) - 1) * STEP // 2
@@ -202,7 +197,7 @@ def render(image: np.ndarray, size: int, degrees: int) -> np.ndarray:
 
 
 def interpolate(grid: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Bilinear interpolation of integers at fixed-point coordinates; outside, the border goes on."""
+    """Interpolate integers bilinearly at fixed-point coordinates; outside, the border continues."""
     row = np.clip(row, 0, STEP * (grid.shape[0] - 1) - 1)
     column = np.clip(column, 0, STEP * (grid.shape[1] - 1) - 1)
     top, left, down, right = row >> STEP_BITS, column >> STEP_BITS, row % STEP, column % STEP
@@ -224,5 +219,5 @@ def cut_fragment(rng: RandomState, image: np.ndarray) -> np.ndarray:
 
 
 def draw_integer(rng: RandomState, low: int, high: int) -> int:
-    """A random integer from low to high, both included."""
+    """Draw a random integer from low to high, both included."""
     return int(rng.randint(low, high + 1, dtype=np.int64))

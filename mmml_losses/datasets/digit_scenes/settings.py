@@ -1,4 +1,4 @@
-"""What can be chosen about the digit scenes."""
+"""Settings of the digit scenes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from numbers import Integral, Real
+
+from ...utils.arguments import check_ratio
 
 CLASSES = tuple('0123456789')
 SPLITS = ('train', 'test')
@@ -24,19 +26,18 @@ class SceneSettings:
         num_test: Number of test scenes.
         image_size: Height and width of a scene in pixels.
         class_frequencies: For each digit the probability that a scene contains it.
-        co_occurrence: Triples ``(digit, digit, correlation)`` of digits that seek (> 0) or avoid (< 0) each other. The
-            correlation is Pearson's, between "the first is in the scene" and "the second is in the scene". Digits are
-            otherwise independent. The pairs must not form a cycle: then every frequency and every correlation holds
-            exactly.
+        co_occurrence: Triples ``(digit, digit, correlation)`` with Pearson's correlation between "the first is in the
+            scene" and "the second is in the scene"; other digits are independent. The pairs must not form a cycle, so
+            that every frequency and every correlation holds exactly.
         repeat_probability: Probability that a digit in the scene appears twice.
         digit_size: Smallest and largest height of a digit's image in pixels, before the rotation.
         rotation: Largest rotation to either side in degrees.
         contrast: Lowest and highest opacity of the ink, in (0, 1].
-        max_overlap: How much of the smaller of two boxes may lie inside the other, as long as there is room.
+        max_overlap: Largest part of the smaller of two boxes inside the other, as long as there is space.
         background: Darkest and lightest grey level (0 to 255) of the background.
         noise: Standard deviation of the pixel noise in grey levels.
         clutter: Largest number of digit fragments, which carry no label.
-        seed: Seed of everything.
+        seed: Seed of all random numbers.
     """
 
     num_train: int = 6000
@@ -62,8 +63,9 @@ class SceneSettings:
 
         _check_integers(self, image_size=(12, 4096), num_train=(1, 999999), num_test=(1, 999999), rotation=(0, 180))
         _check_integers(self, noise=(0, 255), clutter=(0, 100), seed=(0, 2**32 - 1))
-        _check_probabilities(self, 'repeat_probability', 'max_overlap')
-        # Two thirds leave room for a digit that stands on its corner.
+        for name in ('repeat_probability', 'max_overlap'):
+            check_ratio(name, getattr(self, name))
+        # Two thirds leave space for a digit that is turned by 45 degrees.
         _check_range('digit_size', self.digit_size, Integral, 8, self.image_size * 2 // 3)
         _check_range('background', self.background, Integral, 0, 255)
         _check_range('contrast', self.contrast, Real, 0.01, 1)
@@ -73,12 +75,12 @@ class SceneSettings:
         _check_pairs(self.co_occurrence, frequencies)
 
     def as_dict(self) -> dict:
-        """The settings in JSON's types, as the annotation files keep them."""
+        """Return the settings in JSON's types, as in the annotation files."""
         return json.loads(json.dumps(asdict(self), default=lambda number: number.item()))
 
 
 def joint_probability(first: float, second: float, correlation: float) -> float:
-    """Probability that two digits of given frequencies and correlation appear together."""
+    """Compute the probability that two digits of given frequencies and correlation appear together."""
     return first * second + correlation * math.sqrt(first * (1 - first) * second * (1 - second))
 
 
@@ -95,16 +97,8 @@ def _check_integers(settings: SceneSettings, **limits: tuple[int, int]) -> None:
             raise ValueError(f'{name} must be an integer in [{low}, {high}], got {value!r}')
 
 
-def _check_probabilities(settings: SceneSettings, *names: str) -> None:
-    for name in names:
-        value = getattr(settings, name)
-        if not isinstance(value, Real) or not 0 <= value <= 1:
-            raise ValueError(f'{name} must be in [0, 1], got {value!r}')
-
-
 def _check_range(name: str, value: tuple, kind: type, low: float, high: float) -> None:
-    fits = len(value) == 2 and all(isinstance(end, kind) for end in value) and low <= value[0] <= value[1] <= high
-    if not fits:
+    if len(value) != 2 or not all(isinstance(end, kind) for end in value) or not low <= value[0] <= value[1] <= high:
         kind_name = 'integers' if kind is Integral else 'numbers'
         raise ValueError(f'{name} must be two ascending {kind_name} in [{low}, {high}], got {value}')
 
@@ -119,15 +113,11 @@ def _check_pairs(pairs: tuple, frequencies: tuple) -> None:
             raise ValueError(f'co_occurrence must not pair a digit with itself or form a cycle, got {pair} in {pairs}')
         merged = trees[first] | trees[second]
         trees.update(dict.fromkeys(merged, merged))
-        _check_correlation(first, second, correlation, frequencies)
-
-
-def _check_correlation(first: int, second: int, correlation: float, frequencies: tuple) -> None:
-    p, q = frequencies[first], frequencies[second]
-    spread = math.sqrt(p * (1 - p) * q * (1 - q))
-    low, high = (max(0, p + q - 1) - p * q) / spread, (min(p, q) - p * q) / spread
-    if not isinstance(correlation, Real) or not low <= correlation <= high:
-        raise ValueError(
-            f'co_occurrence of {first} and {second} must be in [{low:.3f}, {high:.3f}] '
-            f'with the class_frequencies {p} and {q}, got {correlation}'
-        )
+        p, q = frequencies[first], frequencies[second]
+        spread = math.sqrt(p * (1 - p) * q * (1 - q))
+        low, high = (max(0, p + q - 1) - p * q) / spread, (min(p, q) - p * q) / spread
+        if not isinstance(correlation, Real) or not low <= correlation <= high:
+            raise ValueError(
+                f'co_occurrence of {first} and {second} must be in [{low:.3f}, {high:.3f}] '
+                f'with the class_frequencies {p} and {q}, got {correlation}'
+            )
