@@ -97,13 +97,13 @@ def write(folder, dataset, name='labels.json'):
 
 
 def infos(dataset, keys=('img_path', 'gt_label', 'true_label', 'sample_idx')):
-    """What files decide about in the data infos, in a form that compares."""
+    """Return what files determine in the data infos, in a form that can be compared."""
     data_infos = map(dataset.get_data_info, range(len(dataset)))
     return [{key: np.asarray(info[key]).tolist() for key in keys} for info in data_infos]
 
 
 @pytest.mark.parametrize('name', NESTINGS)
-def test_a_file_serves_what_the_wrappers_serve(tmp_path, name):
+def test_a_file_has_the_labels_of_the_wrappers(tmp_path, name):
     draw, source = NESTINGS[name]
     drawing = draw()
     stored = Relabelled(source(), write(tmp_path, drawing))
@@ -119,7 +119,7 @@ def test_a_file_serves_what_the_wrappers_serve(tmp_path, name):
 
 
 def drawing_settings(dataset):
-    """The settings by another way: layer by layer, from what each wrapper says itself."""
+    """Collect the settings of each wrapper, layer by layer."""
     if hasattr(dataset, 'datasets'):
         return dict(type='ConcatDataset', datasets=[drawing_settings(part) for part in dataset.datasets])
     if not hasattr(dataset, 'dataset'):

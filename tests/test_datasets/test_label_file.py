@@ -30,7 +30,7 @@ def random_labels(samples, classes, shares, seed=0):
 
 
 def restored(path, samples):
-    """The labels of a file that must fit."""
+    """Return the labels of a file that must fit."""
     file = load_label_file(path)
     file.check_fit(samples)
     return file.labels
@@ -84,7 +84,7 @@ def test_a_dataset_without_samples_is_no_special_case(tmp_path):
     assert restored(tmp_path / 'labels.json', samples).shape == (0, 3)
 
 
-def test_the_file_says_how_it_was_made(path):
+def test_the_file_records_how_it_was_made(path):
     content = json.loads(path.read_text())
     assert content['made_by'] == dict(tool='test', threshold=0.5)
     assert content['classes'] == list(CLASSES)
@@ -121,7 +121,7 @@ def test_a_failed_write_leaves_the_old_file(path):
         (SampleLabels(CLASSES, KEYS, CORRECTED), r'other labels of the same images \(4 positives, now 6\)'),
     ],
 )
-def test_another_dataset_is_refused(path, samples, message):
+def test_another_dataset_is_rejected(path, samples, message):
     with pytest.raises(AnnotationError, match=rf'labels\.json does not fit the dataset: .*{message}'):
         load_label_file(path).check_fit(samples)
 

@@ -73,12 +73,12 @@ def test_an_image_that_the_dataset_repeats_has_its_labels_each_time(tmp_path):
     [
         (TEXT + 'z.jpg,0\n', r", line 5: the dataset has no image 'z\.jpg'$"),
         ('y.jpg,0\n\n' + TEXT + 'z.jpg,0\n', r", line 1: the dataset has no image 'y\.jpg', the first of 2 such lines"),
-        (TEXT + 'a.jpg,1\n', r", line 5: 'a\.jpg' stands in line 1 already"),
+        (TEXT + 'a.jpg,1\n', r", line 5: 'a\.jpg' is in line 1 already"),
         (TEXT.replace('0 2', '0 3'), ", line 1: class indices must be from 0 to 2, got '3'"),
         (TEXT.replace('0 2', '0 -1'), ", line 1: class indices must be from 0 to 2, got '-1'"),
         (TEXT.replace('0 2', '0 1.0'), ", line 1: class indices must be from 0 to 2, got '1.0'"),
         (TEXT.replace('0 2', '0 ²'), ", line 1: class indices must be from 0 to 2, got '²'"),
-        (TEXT.replace('0 2', '2 0 2'), ", line 1: a class stands twice in '2 0 2'"),
+        (TEXT.replace('0 2', '2 0 2'), ", line 1: a class appears twice in '2 0 2'"),
         (TEXT.replace('e.jpg,2', 'e.jpg 2'), ", line 2: a line must be 'file name,class class', got 'e.jpg 2'"),
         (TEXT.replace('e.jpg,2', ', 2'), ", line 2: a line must be 'file name,class class', got ', 2'"),
         (
@@ -91,7 +91,7 @@ def test_an_image_that_the_dataset_repeats_has_its_labels_each_time(tmp_path):
         (TEXT.encode() + b'\xff.jpg,1\n', ', line 5: it must be text in UTF-8, got '),
     ],
 )
-def test_a_list_that_does_not_fit_is_refused_with_the_place(tmp_path, text, message):
+def test_a_list_that_does_not_fit_is_rejected_with_the_place(tmp_path, text, message):
     with pytest.raises(AnnotationError, match=rf'list\.txt{message}'):
         read_label_list(write(tmp_path, text), SAMPLES)
 
@@ -164,7 +164,7 @@ def coco_sized_samples(seed=0):
 
 
 def list_text(samples, labels, order):
-    """The exact form of the published files: a space makes the first index as wide as the last."""
+    """Return the exact form of the published files: a space makes the first index as wide as the last."""
     lines = []
     for row in order:
         classes = np.flatnonzero(labels[row]).tolist()

@@ -99,7 +99,7 @@ def test_all_ways_to_the_labels_agree(name):
 
 
 @pytest.mark.parametrize('name', NESTINGS)
-def test_copies_for_workers_serve_the_same(name):
+def test_copies_for_workers_return_the_same(name):
     dataset = NESTINGS[name]()
     expected = read_labels(dataset).labels
     for other in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):
@@ -155,7 +155,7 @@ def test_labels_belong_to_names_and_not_to_places():
     assert np.array_equal(SinglePositive(many()).get_subset(order).observed_labels(), labels[order])
 
 
-def test_samples_of_one_name_are_told_apart():
+def test_samples_of_one_name_are_distinguished():
     """Objects in one image, and samples without an image."""
     for infos, keys in (
         ([dict(gt_label=[0, 1, 2, 3], img_path='a.jpg')] * 3, ['a.jpg', 'a.jpg#2', 'a.jpg#3']),
@@ -201,7 +201,7 @@ def test_subsets_of_any_wrapper(serialize_data):
         (slice(2), r'object \(\)'),
     ],
 )
-def test_what_is_no_choice_of_samples_is_refused(indices, got):
+def test_what_is_no_choice_of_samples_is_rejected(indices, got):
     dataset = MissingLabels(Toy(), 0.5)
     for choose in (dataset.get_subset, dataset.get_subset_):
         with pytest.raises(TypeError, match=rf'indices must be a whole number or positions, .* got .*{got}'):
@@ -276,7 +276,7 @@ def test_classes_that_only_the_annotations_know_are_found_however_late_they_are_
         assert 0 < dataset.observed_labels().sum() < dataset.true_labels().sum()
 
 
-def test_concatenated_classes_may_have_other_names_where_mmengine_was_told_so():
+def test_concatenated_classes_may_have_other_names_where_mmengine_ignores_them():
     other = Toy(metainfo=dict(classes=('chat', 'voiture', 'personne', 'chien')))
     dataset = MissingLabels(ConcatDataset([Toy(), other], ignore_keys='classes'), 0.5)
     assert dataset.CLASSES == CLASSES
@@ -310,7 +310,7 @@ def test_a_byte_for_each_image_and_class():
         assert len(pickle.dumps(wrapper)) - len(pickle.dumps(inner)) < 3000 * 80 + empty + 200
 
 
-def test_other_kinds_are_refused():
+def test_other_kinds_are_rejected():
     class Own(Toy):
         def prepare_data(self, idx):
             return super().prepare_data(idx)

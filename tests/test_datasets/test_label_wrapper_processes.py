@@ -43,7 +43,7 @@ def build():
 
 
 def rows_of(loader):
-    """What the items of a loader have as labels, by ``sample_idx``."""
+    """Return the labels of the items of a loader, by ``sample_idx``."""
     return {item['sample_idx']: item['gt_score'].tolist() for batch in loader for item in batch}
 
 

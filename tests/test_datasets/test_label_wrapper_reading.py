@@ -98,7 +98,7 @@ def test_areas_follow_the_samples():
         (lambda: Chosen(ConcatDataset([SinglePositive(Toy()), Toy()])), Chosen.ORDER, [*range(6)] * 2),
     ],
 )
-def test_label_changes_tell_before_and_after(dataset, samples, original):
+def test_label_changes_have_before_and_after(dataset, samples, original):
     dataset = dataset()
     changes = read_label_changes(dataset)
     assert changes.classes == CLASSES
@@ -118,13 +118,13 @@ def test_label_changes_of_the_folds_of_mmpretrain():
     assert np.array_equal(changes.original, array(ROWS)[2:])
 
 
-def test_what_has_no_data_infos_is_refused():
+def test_what_has_no_data_infos_is_rejected():
     with pytest.raises(DatasetKindError, match=r"MMEngine's kind, with get_data_info, is needed .* got list"):
         read_label_changes([1, 2])
 
 
 @pytest.mark.parametrize('serialize_data', [True, False])
-def test_samples_have_the_numbers_that_they_are_served_with(serialize_data):
+def test_samples_have_the_numbers_of_their_items(serialize_data):
     """Not those that annotations may have brought along, such as when they were taken from a larger set."""
     dataset = Toy([dict(gt_label=[0], sample_idx=7), dict(gt_label=[1], sample_idx=7)], serialize_data=serialize_data)
     assert [dataset[idx]['sample_idx'] for idx in range(2)] == [0, 1]

@@ -80,7 +80,7 @@ def names_of(dataset):
 
 @pytest.fixture
 def log():
-    """What the current logger says, as a list of messages."""
+    """Collect the messages of the current logger in a list."""
     messages = []
     handler = logging.Handler(logging.INFO)
     handler.emit = lambda record: messages.append(record.getMessage())
@@ -140,7 +140,7 @@ def test_a_split_has_exactly_the_published_images_in_the_published_order(name, f
     assert log[-1].endswith('; all class frequencies as published')
 
 
-def test_the_log_says_when_a_reader_counts_otherwise(log):
+def test_the_log_reports_when_a_reader_counts_otherwise(log):
     split = load_split('voc-lt')
     rows = rows_with_frequencies(split.class_frequencies, len(split.ids))
     rows[0] = rows[0][1:]  # class 0 of one image
@@ -174,7 +174,7 @@ def test_train2014_and_val2014_make_coco_lt_together_and_neither_alone():
         LongTailed(Named([f'{each}.jpg' for each in load_split('voc-lt').ids[1:]], [[0]] * 1141, 20), split='voc-lt')
 
 
-def test_repeated_images_of_a_split_are_served_as_often():
+def test_repeated_images_of_a_split_are_chosen_as_often():
     split = load_split('voc-lt')
     dataset = Named([f'{each}.jpg' for each in split.ids], [[0]] * 1142, 20)
     tail = LongTailed(RepeatDataset(dataset, times=2), split='voc-lt')
@@ -216,7 +216,7 @@ def test_the_choice_is_the_same_for_ever():
 
 
 @pytest.mark.parametrize('serialize_data', [True, False])
-def test_workers_serve_the_same_samples(serialize_data):
+def test_workers_return_the_same_samples(serialize_data):
     tail = LongTailed(random_set(serialize_data=serialize_data), **CURVE)
     alone = [tail[idx]['img_path'] for idx in range(len(tail))]
     loader = DataLoader(tail, batch_size=None, num_workers=2)
@@ -288,8 +288,8 @@ def test_a_config_builds_it_lazily(log):
         MMENGINE_DATASETS._module_dict.pop('NamedForLongTailed')
     assert not log
     assert len(tail) == 1
-    assert 'Fewer images than the curve asks for: class 0 (1 of 700)' in log[-1]
-    assert log[-1].endswith('Without an image, and without a place on the curve: class 1')
+    assert 'Fewer images than on the curve: class 0 (1 of 700)' in log[-1]
+    assert log[-1].endswith('Without an image, and not on the curve: class 1')
 
 
 def test_settings_are_what_determines_the_samples():
@@ -304,15 +304,15 @@ def test_settings_are_what_determines_the_samples():
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
-        (dict(split='nus-lt'), "split must be one of coco-lt, voc-lt, got 'nus-lt'"),
-        (dict(split='voc-lt', shape=3), "shape must not be given beside split='voc-lt'"),
-        (dict(split='voc-lt', largest=9, fill_up=False), 'largest, fill_up must not be given beside split'),
+        (dict(split='nus-lt'), "split must be one of 'coco-lt', 'voc-lt', got 'nus-lt'"),
+        (dict(split='voc-lt', shape=3), "shape must not be given with split='voc-lt'"),
+        (dict(split='voc-lt', largest=9, fill_up=False), 'largest, fill_up must not be given with split'),
         (dict(largest=3, smallest=4), r'smallest must be in \[1, largest = 3\], got 4'),
         (dict(seed=0.5), 'seed must be an integer, got 0.5'),
         (dict(fill_up='no'), "fill_up must be True or False, got 'no'"),
     ],
 )
-def test_wrong_arguments_are_refused_before_anything_is_read(arguments, message):
+def test_wrong_arguments_are_rejected_before_anything_is_read(arguments, message):
     with pytest.raises(ValueError, match=message):
         LongTailed(dict(type='there is no such dataset'), **arguments)
 

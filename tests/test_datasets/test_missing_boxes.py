@@ -50,7 +50,7 @@ def widths(dataset, ignore=0):
 
 
 def numbers(dataset):
-    """The places of the boxes that are left among those of the wrapped dataset."""
+    """Return the positions of the remaining boxes among the boxes of the wrapped dataset."""
     pairs = zip((dataset.dataset[idx] for idx in range(len(dataset))), dataset, strict=True)
     return [
         [number for number, each in enumerate(source['instances']) if each in item['instances']]
@@ -201,7 +201,7 @@ def test_areas_are_of_the_boxes_that_are_left():
     assert np.isnan(read_labels(MissingBoxes(crowded(), 1), with_areas=True).areas).all()
 
 
-def test_labels_beside_boxes_follow():
+def test_labels_next_to_boxes_follow():
     rows = [dict(gt_label=[0, 2], instances=[box(0), box(2)])] * 20
     for item in MissingBoxes(Toy(rows), 0.5):
         assert item['gt_label'] == [each['bbox_label'] for each in item['instances']]
@@ -257,7 +257,7 @@ def test_label_wrappers_see_the_boxes_that_are_left():
     assert np.array_equal(twice.true_labels(), read_labels(crowded()).labels)
 
 
-def test_workers_serve_the_same():
+def test_workers_return_the_same():
     dataset = MissingBoxes(crowded(40), 0.5)
     for workers in (0, 2):
         loader = DataLoader(dataset, batch_size=7, num_workers=workers, collate_fn=list)
@@ -278,7 +278,7 @@ def test_it_is_built_from_a_config():
         DATASETS.module_dict.pop('ToyBoxes')
 
 
-def test_settings_say_what_determines_the_boxes():
+def test_settings_have_what_determines_the_boxes():
     assert MissingBoxes(detection(), 0.5).settings() == dict(
         type='MissingBoxes', missing_ratio=0.5, rule='bernoulli', order='random', keep_one=False, hidden='negative',
         seed=0,
@@ -290,7 +290,7 @@ def test_empty_datasets_and_images():
     assert len(MissingBoxes(Toy([]), 0.5)) == 0
 
 
-def test_labels_without_boxes_are_refused():
+def test_labels_without_boxes_are_rejected():
     message = r"MissingBoxes needs a dataset with boxes \(instances\), and sample 0 \('0.jpg'\) of Toy has none"
     with pytest.raises(AnnotationError, match=message):
         MissingBoxes(Toy(ROWS), 0.5)
@@ -298,8 +298,8 @@ def test_labels_without_boxes_are_refused():
         MissingBoxes(ConcatDataset([detection(), Toy()]), 0.5)
 
 
-def test_a_label_file_of_them_is_refused():
-    with pytest.raises(AnnotationError, match=r'label file, which does not tell single boxes, got MissingBoxes'):
+def test_a_label_file_of_them_is_rejected():
+    with pytest.raises(AnnotationError, match=r'label file, which cannot hold single boxes, got MissingBoxes'):
         read_drawn_labels(MissingLabels(MissingBoxes(detection(), 0.5), 0.5))
 
 
@@ -323,7 +323,7 @@ def test_wrong_arguments_are_named(arguments, message):
         MissingBoxes(detection(), **arguments)
 
 
-def test_areas_of_labels_beside_boxes_are_those_of_the_boxes_that_are_left():
+def test_areas_of_labels_next_to_boxes_are_areas_of_the_boxes_that_are_left():
     row = dict(gt_label=[0, 1], label_areas=[0.9, 0.1], instances=[box(0, 9), box(0, 1), box(1, 3)])
     dataset = MissingBoxes(Toy([row] * 20), 0.5, 'floor')
     areas = read_labels(dataset, with_areas=True).areas

@@ -187,7 +187,7 @@ def test_the_labels_are_these_forever():
     assert served(MissingLabels(Toy(), 0.5, 'bernoulli', seed=1)) == FROZEN_BERNOULLI
 
 
-def test_settings_say_what_determines_the_labels():
+def test_settings_have_what_determines_the_labels():
     assert MissingLabels(Toy(), 0.5).settings() == dict(
         type='MissingLabels', missing_ratio=0.5, rule='floor', order='random', keep_one=False, hidden='negative', seed=0
     )
@@ -230,7 +230,7 @@ def test_wrong_arguments_are_named(arguments, message):
         MissingLabels(Toy(), **arguments)
 
 
-def test_soft_labels_are_refused():
+def test_soft_labels_are_rejected():
     rows = [dict(gt_score=np.array([1, 0.3, 0, 0], dtype=np.float32))]
     with pytest.raises(AnnotationError, match=r'gt_score must be 1 .* got the soft label 0.3 for class 1 of sample 0'):
         MissingLabels(Toy(rows), 0.5)

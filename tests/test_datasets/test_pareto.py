@@ -19,7 +19,7 @@ def distance(counts, targets):
 
 
 def naive_choice(labels, draws, curve, fill_up):
-    """The algorithm as it is described, one image at a time, with plain lists."""
+    """Run the algorithm as it is described, one image at a time, with plain lists."""
     positives = labels == 1
     available = positives.sum(axis=0)
     order = sorted(range(labels.shape[1]), key=lambda c: -naive_company(positives, c))
@@ -132,7 +132,7 @@ def test_no_more_images_than_there_are():
     assert (tail.targets <= tail.available).all()
     assert (tail.counts <= tail.available).all()
     description = tail.describe([f'class {c}' for c in range(6)])
-    assert 'Fewer images than the curve asks for: ' in description
+    assert 'Fewer images than on the curve: ' in description
     worst = int((tail.curve - tail.available).argmax())
     assert f'class {worst} ({tail.available[worst]} of {tail.curve[worst]})' in description
 
@@ -153,7 +153,7 @@ def test_a_class_without_images_has_no_place_on_the_curve():
     assert tail.positions.tolist() == without.positions.tolist()
     assert tail.curve[2] == tail.counts[2] == 0
     assert sorted(np.delete(tail.curve, 2), reverse=True) == curve.counts(5).tolist()
-    assert tail.describe('abcdef').endswith('. Without an image, and without a place on the curve: c')
+    assert tail.describe('abcdef').endswith('. Without an image, and not on the curve: c')
 
 
 def test_unknown_labels_count_for_nothing():
@@ -198,7 +198,7 @@ def test_figures_of_a_choice():
     assert tail.deviation == pytest.approx(8 / 160)
     assert tail.describe(['cat', 'car', 'cow']) == (
         '150 images with 154 labels, from 21 (car) to 133 (cat), head/medium/tail 1/1/0, of 1,000 images; 5.0% of the '
-        'labels off the curve. Without an image, and without a place on the curve: cow'
+        'labels off the curve. Without an image, and not on the curve: cow'
     )
 
 
@@ -207,19 +207,19 @@ def test_figures_of_a_choice():
     [
         (dict(largest=3, smallest=4), r'smallest must be in \[1, largest = 3\], got 4'),
         (dict(smallest=0), r'smallest must be in \[1, largest = 700\], got 0'),
-        (dict(largest=10.5), 'largest must be a number of images, got 10.5'),
+        (dict(largest=10.5), 'largest must be a whole number, got 10.5'),
         (dict(shape=0), 'shape must be a positive and finite number, got 0'),
         (dict(shape=float('nan')), 'shape must be a positive and finite number, got nan'),
         (dict(shape='6'), "shape must be a positive and finite number, got '6'"),
-        (dict(order='name'), "order must be one of co-occurrence, frequency, got 'name'"),
+        (dict(order='name'), "order must be one of 'co-occurrence', 'frequency', got 'name'"),
     ],
 )
-def test_wrong_curves_are_refused(arguments, message):
+def test_wrong_curves_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         ParetoCurve(**arguments)
 
 
-def test_labels_that_give_nothing_to_choose_from_are_refused():
+def test_labels_that_give_nothing_to_choose_from_are_rejected():
     with pytest.raises(ValueError, match='labels must have a positive'):
         choose_long_tail(np.zeros((4, 3)), np.zeros(4))
     with pytest.raises(ValueError, match='labels must have a positive'):

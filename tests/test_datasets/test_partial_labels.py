@@ -24,7 +24,7 @@ def test_positives_and_negatives_alike_become_unknown():
     assert known.sum(axis=1).std() == pytest.approx(math.sqrt(20 * 0.3 * 0.7), rel=0.1)
 
 
-def test_samples_serve_scores():
+def test_samples_have_scores():
     item = PartialLabels(Toy(), 0.5)[4]
     assert item['gt_score'].dtype == np.float32
     assert set(item['gt_score'].tolist()) <= {-1, 0, 1}

@@ -15,7 +15,7 @@ FROZEN_OTHER_SEED = [0.6509020456073912]
 
 
 def naive_draw(seed, stream, key, column):
-    """The same in Python's integers, one at a time."""
+    """Compute the same with Python's integers, one at a time."""
     secret = blake2b(f'[{seed}, "{stream}"]'.encode(), digest_size=16).digest()
     bits = int.from_bytes(blake2b(key.encode(), digest_size=8, key=secret).digest(), 'little')
     bits = (bits + column * 0x9E3779B97F4A7C15) % 2**64

@@ -209,7 +209,7 @@ def test_a_broken_sample_is_replaced_in_training_and_an_error_in_tests(file):
         hopeless[0]
 
 
-def test_unknown_labels_are_served_as_scores(tmp_path):
+def test_unknown_labels_become_scores(tmp_path):
     labels = np.where(NEW > SOURCE, np.int8(-1), NEW)
     dataset = Relabelled(Toy(), write(tmp_path, Toy(), labels))
     assert served(dataset) == ROWS
@@ -303,7 +303,7 @@ def test_wrappers_stack(tmp_path, file):
         (lambda: Toy([dict(gt_label=row) for row in NEW_ROWS]), r'other labels of the same images \(6 positives'),
     ],
 )
-def test_a_file_for_another_dataset_is_refused(file, dataset, message):
+def test_a_file_for_another_dataset_is_rejected(file, dataset, message):
     with pytest.raises(AnnotationError, match=rf'labels\.json does not fit the dataset: .*{message}'):
         Relabelled(dataset(), file)
 
@@ -362,7 +362,7 @@ def test_a_dataset_without_classes_is_named():
         read_labels(Nameless())
 
 
-def test_datasets_with_items_of_their_own_making_are_refused(file):
+def test_datasets_with_items_of_their_own_making_are_rejected(file):
     class Special(Toy):
         def __getitem__(self, idx):
             return dict(super().__getitem__(idx), special=True)
@@ -389,7 +389,7 @@ def test_a_file_may_choose_samples(tmp_path, serialize_data):
         Relabelled(Toy(indices=4), str(tmp_path / 'labels.json'))
 
 
-def test_the_settings_tell_which_file_it_was(file, tmp_path):
+def test_the_settings_identify_the_file(file, tmp_path):
     settings = Relabelled(Toy(), file).settings()
     assert settings == dict(
         type='Relabelled', labels='labels.json', sha256=hashlib.sha256(Path(file).read_bytes()).hexdigest()
@@ -400,7 +400,7 @@ def test_the_settings_tell_which_file_it_was(file, tmp_path):
 
 
 @pytest.mark.parametrize('name', ['labels.pkl', 'labels', 'labels.gz', 'labels.json.gz'])
-def test_a_file_of_another_kind_is_refused_by_its_name(name):
+def test_a_file_of_another_kind_is_rejected_by_its_name(name):
     with pytest.raises(ValueError, match=rf"labels must be a file '\.json', '\.txt' or '\.txt\.gz', got '{name}'"):
         Relabelled(Toy(), name, lazy_init=True)
 

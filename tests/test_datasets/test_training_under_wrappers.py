@@ -48,7 +48,7 @@ WRAPPERS = {
 
 
 def fill_in(node: object, scenes: dict) -> object:
-    """The config of a wrapper with the scenes in their place."""
+    """Return the config of a wrapper around the scenes."""
     if node == SCENES:
         return scenes
     if isinstance(node, dict):

@@ -68,15 +68,13 @@ def as_unknown(instance: dict) -> dict:
 
 
 def write_labels(info: dict, row: np.ndarray, with_score: bool) -> None:
-    """Replace the labels of a data info.
+    """Replace the labels of a data info by a row (C,) of new labels.
 
     Boxes of a class follow its label: they are removed where a positive became 0, ignored where it became unknown, and
     stay otherwise. Boxes that the annotation ignores (crowds) stay.
 
-    Args:
-        info: Has ``true_label``, its own labels. It is changed in place; the objects in it are not.
-        row: (C,) int8, the labels.
-        with_score: Whether to add ``gt_score`` if it has none. One that has only boxes for labels gets none.
+    The data info has its own labels as ``true_label``, and is changed in place, but not the objects in it. With
+    ``with_score`` it gets ``gt_score`` even if it had none, unless it has boxes only.
     """
     if 'label_areas' in info:
         areas = class_areas(info)
@@ -116,10 +114,6 @@ def read_leaf(
         A different name for each of the N samples; ``sample_idx`` (N,); the labels (N, C), int8 with 1, 0 and -1, or
         float32 where some are soft; the true labels, which are the same array unless the data infos have others; and
         the areas (N, C), NaN where unknown, or None without any.
-
-    Raises:
-        DatasetKindError: It is a dataset of another kind.
-        AnnotationError: There are no labels, or wrong ones.
     """
     folders = _image_folders(dataset)
     keys, sample_idx, positives = [], [], []
@@ -158,8 +152,7 @@ def read_leaf(
     if truths:
         true = labels.copy()
         true[list(truths)] = list(truths.values())
-    sample_idx = np.asarray(sample_idx, dtype=np.int64)
-    return numbered(keys), sample_idx, labels, true, area_array(areas, labels.shape)
+    return numbered(keys), np.asarray(sample_idx, dtype=np.int64), labels, true, area_array(areas, labels.shape)
 
 
 def _data_infos(dataset: BaseDataset) -> Iterator[dict]:

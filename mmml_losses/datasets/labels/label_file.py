@@ -43,11 +43,7 @@ class LabelFile:
     made_by: Mapping
 
     def check_fit(self, samples: SampleLabels) -> None:
-        """Reject a dataset that the labels were not made for.
-
-        Raises:
-            AnnotationError: It is another one; the message names the difference.
-        """
+        """Reject a dataset that the labels were not made for, with the difference."""
         difference = self._difference(samples)
         if difference:
             raise AnnotationError(f'{self.path} does not fit the dataset: {difference}')
@@ -59,14 +55,14 @@ class LabelFile:
             if own != other:
                 return f'class {index} is {own!r} in the file and {other!r} in the dataset'
         found = _fingerprint(samples)
-        differences = dict(
+        texts = dict(
             samples=f'the file was made for {self.source["samples"]} samples, the dataset has {found["samples"]}',
             sorted_keys_sha256='the file was made for other images',
             keys_sha256='the file was made for the same images in another order',
             labels_sha256=f'the file was made from other labels of the same images ({self.source["positives"]} '
             f'positives, now {found["positives"]})',
         )
-        return next((text for key, text in differences.items() if self.source[key] != found[key]), '')
+        return next((text for key, text in texts.items() if self.source[key] != found[key]), '')
 
 
 def save_label_file(

@@ -11,13 +11,9 @@ from ...utils.errors import AnnotationError
 
 
 class LabelView(BaseDataset):
-    """A dataset with samples of another one and labels of its own: the interface of label wrappers.
+    """A dataset with samples of another one and labels of its own: the interface of label wrappers."""
 
-    Attributes:
-        dataset: The dataset inside.
-    """
-
-    dataset: BaseDataset
+    dataset: BaseDataset  # inside
 
     def positions(self) -> np.ndarray | None:
         """Return the position of each sample in the dataset inside; None if all positions are the same in both."""
@@ -28,11 +24,7 @@ class LabelView(BaseDataset):
         raise NotImplementedError
 
     def observed_areas(self, areas: np.ndarray) -> np.ndarray:
-        """Return the areas of the classes in this dataset, (N, C).
-
-        Args:
-            areas: (N, C), areas of the same samples in the dataset inside.
-        """
+        """Return the areas of the classes in this dataset, (N, C), from the areas in the dataset inside."""
         return areas
 
 
@@ -54,12 +46,7 @@ def any_parts_of(dataset: BaseDataset) -> list[BaseDataset]:
 
 
 def walk(dataset: BaseDataset, parts: Callable = parts_of) -> Iterator[BaseDataset]:
-    """Yield a dataset and all datasets inside it, from the outside in and from the first to the last.
-
-    Args:
-        dataset: Where to start.
-        parts: Returns the datasets to visit inside a dataset.
-    """
+    """Yield a dataset and all datasets inside it, which ``parts`` returns, from the outside in and in their order."""
     yield dataset
     for part in parts(dataset):
         yield from walk(part, parts)
@@ -164,7 +151,7 @@ def pipeline_of(dataset: BaseDataset, idx: int) -> Compose:
     return dataset.pipeline
 
 
-def refuse_unknown_kinds(dataset: BaseDataset) -> None:
+def reject_unknown_kinds(dataset: BaseDataset) -> None:
     """Reject datasets that override ``__getitem__`` or ``prepare_data``; a wrapper would silently skip that code."""
     for leaf in leaf_datasets(dataset):
         if not isinstance(leaf, BaseDataset):

@@ -10,7 +10,7 @@ from mmengine.dataset import BaseDataset, ConcatDataset
 
 from ...utils.errors import AnnotationError
 from .data_infos import read_leaf
-from .nesting import LabelView, class_names, inner_positions, parts_of, refuse_unknown_kinds
+from .nesting import LabelView, class_names, inner_positions, parts_of, reject_unknown_kinds
 from .sample_labels import POSITIVE, SampleLabels
 
 
@@ -48,7 +48,7 @@ def read_labels(dataset: BaseDataset, with_areas: bool = False) -> SampleLabels:
         TypeError: It is a dataset of another kind.
         AnnotationError: There are no such labels.
     """
-    refuse_unknown_kinds(dataset)
+    reject_unknown_kinds(dataset)
     classes = _class_names(dataset)
     rows = _read(dataset, len(classes), with_areas=with_areas)
     if rows.observed.dtype != np.int8:

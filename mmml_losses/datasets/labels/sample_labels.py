@@ -50,13 +50,7 @@ class SampleLabels:
 
 
 def fill_rows(labels: np.ndarray, rows: Sequence[Sequence[int]], value: int) -> None:
-    """Set ``labels[i, j] = value`` for every class index j in row i.
-
-    Args:
-        labels: (N, C) array, changed in place.
-        rows: N lists of class indices.
-        value: What to set.
-    """
+    """Set ``labels[i, j] = value`` in place for every class index j of ``rows[i]``."""
     num_samples, num_classes = labels.shape
     if len(rows) != num_samples:
         raise ValueError(f'there must be {num_samples} rows of class indices, got {len(rows)}')

@@ -1,8 +1,7 @@
-"""What the label wrappers around a dataset drew, in the form in which a label file keeps it."""
+"""The labels that label wrappers drew, in the form of a label file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -19,13 +18,13 @@ from .missing_boxes import MissingBoxes
 
 @dataclass(frozen=True)
 class DrawnLabels:
-    """The labels that a dataset serves, and where they come from.
+    """The labels of a dataset, and their origin.
 
     Attributes:
-        source: The M samples inside all label wrappers, with the labels they have there.
-        positions: (N,), where among them each sample that is served stands; None if they are all served as they come.
-        labels: (N, C) int8, the labels that are served.
-        settings: What the wrappers do, each with what it wraps as ``dataset`` or ``datasets``.
+        source: The M samples inside all label wrappers, with their labels there.
+        positions: (N,), position of each sample of the dataset among them; None if both have the same samples.
+        labels: (N, C) int8, the labels of the dataset.
+        settings: Settings of the wrappers, each with the wrapped datasets as ``dataset`` or ``datasets``.
     """
 
     source: SampleLabels
@@ -37,17 +36,11 @@ class DrawnLabels:
 def read_drawn_labels(dataset: BaseDataset) -> DrawnLabels:
     """Read what the label wrappers in a dataset drew.
 
-    A file of it, written by :func:`mmml_losses.datasets.labels.label_file.save_label_file` and read by
-    :class:`mmml_losses.datasets.Relabelled` around the dataset without its label wrappers, serves the same samples
-    with the same labels.
+    :func:`mmml_losses.datasets.labels.label_file.save_label_file` writes them to a file. With that file,
+    :class:`mmml_losses.datasets.Relabelled` around the dataset without its label wrappers has the same samples and
+    labels.
 
-    Args:
-        dataset: Label wrappers around a dataset, or a ``ConcatDataset`` with such in it. Wrappers of MMEngine may also
-            lie between two label wrappers.
-
-    Raises:
-        ValueError: It has no label wrapper.
-        AnnotationError: One hides single boxes, which a label file cannot tell.
+    There must be a label wrapper somewhere inside, and none that hides single boxes, which a label file cannot hold.
     """
     if not count_views(dataset):
         raise ValueError(f'dataset must have a label wrapper, got {type(dataset).__name__} without one')
@@ -65,30 +58,22 @@ def read_drawn_labels(dataset: BaseDataset) -> DrawnLabels:
 
 
 def _source_positions(dataset: BaseDataset) -> np.ndarray:
-    """Where each sample stands among those of the sources."""
+    """Return the position of each sample among the samples of all sources."""
     if not count_views(dataset):
         return np.arange(len(dataset))
     parts = parts_of(dataset)
     if isinstance(dataset, ConcatDataset):
-        return _joined([_source_positions(part) for part in parts], [_source_size(part) for part in parts])
+        starts = np.cumsum([0, *(sum(map(len, source_datasets(part))) for part in parts)])
+        return np.concatenate([_source_positions(part) + start for part, start in zip(parts, starts, strict=False)])
     inside, positions = _source_positions(parts[0]), inner_positions(dataset)
     return inside if positions is None else inside[positions]
 
 
-def _joined(positions: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
-    starts = np.cumsum([0, *sizes[:-1]])
-    return np.concatenate([part + start for part, start in zip(positions, starts, strict=True)])
-
-
-def _source_size(dataset: BaseDataset) -> int:
-    return sum(map(len, source_datasets(dataset)))
-
-
 def _settings(dataset: BaseDataset) -> dict:
-    """The settings of label wrappers; of other datasets only what they are: the labels tell the rest."""
+    """Return the settings of a dataset and of those inside it; the type alone of one that is no label wrapper."""
     if isinstance(dataset, MissingBoxes):
         raise AnnotationError(
-            'the dataset must hide labels of images to be kept in a label file, which does not tell single boxes, got '
+            'the dataset must hide labels of images to be kept in a label file, which cannot hold single boxes, got '
             f'{type(dataset).__name__}: its seed and the names of the images give the same boxes every time'
         )
     settings = dataset.settings() if isinstance(dataset, LabelWrapper) else dict(type=type(dataset).__name__)

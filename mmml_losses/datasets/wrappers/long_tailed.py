@@ -13,7 +13,7 @@ from mmengine.dataset import BaseDataset
 from mmengine.logging import print_log
 
 from ...registry import DATASETS
-from ...utils.arguments import check_flag, check_seed
+from ...utils.arguments import check_choice, check_flag, check_seed
 from ...utils.errors import AnnotationError
 from ..labels.random_numbers import uniform_numbers
 from ..labels.sample_labels import POSITIVE, SampleLabels
@@ -28,31 +28,30 @@ class LongTailed(LabelWrapper):
 
     Labels stay as they are. Without ``split`` the class counts fall along a Pareto curve, see :class:`.ParetoCurve`
     and :func:`.choose_long_tail`; the samples keep their order. ``largest=775, smallest=4`` on trainval of VOC 2012 and
-    ``largest=700, smallest=6`` on train2014 of COCO were fitted to give sets like the published ones: about 1,200
-    images with 2.0 labels each and about 1,900 with 4.4. What was chosen is said in the log.
+    ``largest=700, smallest=6`` on train2014 of COCO give sets like the published ones: about 1,200 images with 2.0
+    labels each and about 1,900 with 4.4. The choice is logged.
 
-    With ``split`` the samples are exactly the published ones, in the published order, of which DR, DB and others report
+    With ``split`` the samples are the published ones, in the published order, on which DR, DB and others report
     results:
 
     - ``'voc-lt'``: 1,142 images of trainval of VOC 2012. The published class frequencies, 4 to 775, count difficult
       objects: ``VOC(..., split='trainval', difficult='positive')``.
-    - ``'coco-lt'``: 1,909 images of train2017 of COCO, class frequencies from 6 to 1,128. 519 of them are in val2014,
-      so that of the annotations of 2014 it takes both, in a ``ConcatDataset``.
+    - ``'coco-lt'``: 1,909 images of train2017 of COCO, class frequencies from 6 to 1,128. 519 of them are in val2014:
+      with the annotations of 2014 it takes a ``ConcatDataset`` of train and val.
 
-    Images of a split are known by their file names, or else by ``img_id``; all must be there. A sample that the wrapped
-    dataset has more than once counts, and is served, as often.
+    Images of a split are identified by their file names, or else by ``img_id``; all must exist. A sample that the
+    wrapped dataset has more than once is chosen as often.
 
     Args:
-        dataset: The dataset or its config, see :class:`LabelWrapper`.
-        split: ``'voc-lt'`` or ``'coco-lt'``; the arguments of the curve have no place beside it.
+        dataset, lazy_init: See :class:`LabelWrapper`.
+        split: ``'voc-lt'`` or ``'coco-lt'``; not together with arguments of the curve.
         largest: Images of the most frequent class, 700 by default.
         smallest: Images of the rarest class, 5 by default.
         shape: How steeply the curve falls at first, 6 by default.
         order: Which classes come first, ``'co-occurrence'`` (default) or ``'frequency'``.
-        fill_up: Whether to come nearer to the curve with images of few labels. False by default, which gives sets more
-            like the published ones, in which frequent classes may be far below ``largest``.
+        fill_up: Whether to come closer to the curve with images of few labels. False by default, as in the published
+            sets, in which frequent classes may be far below ``largest``.
         seed: Decides between images. The same seed gives the same images.
-        lazy_init: Whether to leave reading to :meth:`full_init`. The wrapped dataset has a ``lazy_init`` of its own.
 
     Example:
         >>> dataset = LongTailed(VOC('data/VOCdevkit/VOC2012', 'trainval', difficult='positive'), split='voc-lt')
@@ -76,30 +75,25 @@ class LongTailed(LabelWrapper):
         given = dict(largest=largest, smallest=smallest, shape=shape, order=order, fill_up=fill_up)
         given = {name: value for name, value in given.items() if value is not None}
         if split is not None and given:
-            raise ValueError(f'{", ".join(given)} must not be given beside split={split!r}, which is a fixed list')
+            raise ValueError(f'{", ".join(given)} must not be given with split={split!r}, which is a fixed list')
         self.split = split
         self.fill_up = check_flag('fill_up', given.pop('fill_up', False))
         self.curve = ParetoCurve(**given)
         self.seed = check_seed(seed)
-        # Reading the wrapped dataset may take a while; what must fail should fail before.
+        # Fail before the wrapped dataset is read, which may take a while.
         self._published = None if split is None else load_split(split)
         super().__init__(dataset, lazy_init=lazy_init)
 
     def settings(self) -> dict:
-        """What determines the samples: the split, or the curve and the seed."""
+        """Return what determines the samples: the split, or the curve and the seed."""
         if self.split is not None:
-            return dict(type=type(self).__name__, split=self.split)
-        curve = dict(
-            largest=int(self.curve.largest),
-            smallest=int(self.curve.smallest),
-            shape=float(self.curve.shape),
-            order=self.curve.order,
-            fill_up=self.fill_up,
-        )
-        return dict(type=type(self).__name__, **curve, seed=self.seed)
+            return super().settings() | dict(split=self.split)
+        curve = self.curve
+        numbers = dict(largest=int(curve.largest), smallest=int(curve.smallest), shape=float(curve.shape))
+        return super().settings() | numbers | dict(order=curve.order, fill_up=self.fill_up, seed=self.seed)
 
     def select(self, samples: SampleLabels) -> np.ndarray:
-        """The positions of the split, or of the samples that follow the curve."""
+        """Return the positions of the split, or of the samples that follow the curve."""
         if self._published is not None:
             return self._select_published(self._published, samples)
         positions = np.arange(len(samples.labels))
@@ -115,7 +109,13 @@ class LongTailed(LabelWrapper):
             for idx in (idx for idx, image_id in enumerate(ids) if image_id not in found):
                 ids[idx] = str(self.dataset.get_data_info(idx).get('img_id'))
             found = split.find(ids)
-        split.refuse_missing(found)
+        missing = [image_id for image_id in split.ids if image_id not in found]
+        if missing:
+            names = ', '.join(missing[:3]) + (', ...' if len(missing) > 3 else '')
+            raise AnnotationError(
+                f'{split.name} needs {len(split.ids):,} images of {split.images}, and the dataset lacks '
+                f'{len(missing):,} of them: {names}'
+            )
         positions = np.array(list(chain.from_iterable(found.values())))
         counts = (samples.labels[positions] == POSITIVE).sum(axis=0)
         print_log(
@@ -127,7 +127,7 @@ class LongTailed(LabelWrapper):
 
 
 def _compare(counts: np.ndarray, published: np.ndarray, classes: tuple[str, ...]) -> str:
-    """Whether the class frequencies are the published ones, in words: a reader may count other objects."""
+    """Describe where the class frequencies differ from the published ones: a reader may count other objects."""
     if len(counts) != len(published):
         return f'published with {len(published)} classes, of which the dataset has {len(counts)}'
     different = [
@@ -141,7 +141,7 @@ def _compare(counts: np.ndarray, published: np.ndarray, classes: tuple[str, ...]
 
 
 FOLDER = Path(__file__).parent / 'splits'
-# The file names of VOC 2012, which are its ids, and of COCO in 2014 and 2017, which end with the id.
+# File names of VOC 2012, which are its ids, and of COCO in 2014 and 2017, which end with the id.
 VOC_NAME = re.compile(r'\d{4}_\d{6}')
 COCO_NAME = re.compile(r'(?:COCO_(?:train|val)2014_)?(\d{12})')
 
@@ -151,9 +151,9 @@ class PublishedSplit:
     """The images of a published training set.
 
     Attributes:
-        name: As the papers call it.
-        images: Where its images come from, in words.
-        ids: The images, in the published order: VOC's as in ``'2008_000023'``, COCO's as in ``'554625'``.
+        name: Its name in the papers.
+        images: Origin of its images, in words.
+        ids: The images in the published order, such as ``'2008_000023'`` for VOC and ``'554625'`` for COCO.
         class_frequencies: (C,) number of images with each class, as published.
     """
 
@@ -163,37 +163,22 @@ class PublishedSplit:
     class_frequencies: np.ndarray
 
     def find(self, ids: Sequence[str | None]) -> Mapping[str, list[int]]:
-        """Where each image of the split that is among ``ids`` stands in them, in the published order."""
+        """Return the positions in ``ids`` of each image of the split that is among them, in the published order."""
         places: dict[str, list[int]] = {image_id: [] for image_id in self.ids}
         for position, image_id in enumerate(ids):
             if image_id in places:
                 places[image_id].append(position)
         return {image_id: found for image_id, found in places.items() if found}
 
-    def refuse_missing(self, found: Mapping[str, list[int]]) -> None:
-        """Refuse a dataset in which not all images were found."""
-        missing = [image_id for image_id in self.ids if image_id not in found]
-        if missing:
-            names = ', '.join(missing[:3]) + (', ...' if len(missing) > 3 else '')
-            raise AnnotationError(
-                f'{self.name} needs {len(self.ids):,} images of {self.images}, and the dataset lacks '
-                f'{len(missing):,} of them: {names}'
-            )
-
 
 def published_splits() -> tuple[str, ...]:
-    """The names that :func:`load_split` takes."""
+    """Return the names that :func:`load_split` accepts."""
     return tuple(sorted(file.stem.replace('_', '-') for file in FOLDER.glob('*.json')))
 
 
 def load_split(name: str) -> PublishedSplit:
-    """Read a published split.
-
-    Args:
-        name: ``'voc-lt'`` or ``'coco-lt'``.
-    """
-    if name not in published_splits():
-        raise ValueError(f'split must be one of {", ".join(published_splits())}, got {name!r}')
+    """Read a published split, ``'voc-lt'`` or ``'coco-lt'``."""
+    check_choice('split', name, published_splits())
     content = read_json(FOLDER / f'{name.replace("-", "_")}.json', dict)
     return PublishedSplit(
         name=content['name'],
@@ -204,11 +189,8 @@ def load_split(name: str) -> PublishedSplit:
 
 
 def id_of_file(key: str) -> str | None:
-    """The id of an image as the splits have it, by a file name of VOC or COCO; None for any other name.
-
-    Args:
-        key: The name of a sample. Of several samples of one name, the second has ``#2`` at its end.
-    """
+    """Return the id of an image in the splits from the key of a sample of VOC or COCO; None for any other key."""
+    # The second of several samples of one name ends with #2.
     stem = re.sub(r'(\.\w+)?(#\d+)?$', '', key[key.rfind('/') + 1 :])
     if VOC_NAME.fullmatch(stem):
         return stem

@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
 
+from ...utils.arguments import check_choice
+from ...utils.arrays import check_whole_number
 from ...utils.frequencies import group_classes
 from ..labels.sample_labels import POSITIVE
 
 ORDERS = ('co-occurrence', 'frequency')
-# Shares are counted in whole numbers of these parts: sums of floats depend on the machine, and with them the ties.
+# Shares are integer multiples of 1 / PARTS: sums of floats, and ties between them, would depend on the machine.
 PARTS = 2**40
-# Fits the exact integers of float32, in which numbers of joint images are counted.
+# Within the exact integers of float32, in which joint images are counted.
 ROWS_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True)
 class ParetoCurve:
-    r"""How many images each class should have.
+    r"""The wanted number of images of each class.
 
     Class :math:`i = 0, \dots, C - 1` of the order should have :math:`n_i = \text{largest} \cdot x_i^{-(\text{shape} +
-    1)}` images, the density of a Pareto distribution at points :math:`x_i` that are evenly spaced from 1 to where it
-    has fallen to ``smallest``. The DR paper names the distribution of VOC-LT
-    and no parameters. The shape of 6 is a choice: with the ends of VOC-LT, 775 and 4, the curve is on average 9 % from
-    the published counts, with a shape of 5 it is 5 %.
+    1)}` images, the density of a Pareto distribution at points :math:`x_i` that are evenly spaced from 1 to the point
+    of ``smallest``. The DR paper names the distribution of VOC-LT and no parameters. The shape of 6 is our choice: with
+    the ends of VOC-LT, 775 and 4, the curve is on average 9 % from the published counts; with a shape of 5 it is 5 %.
 
     Args:
         largest: Images of the first class.
         smallest: Images of the last class.
-        shape: How steeply the curve falls at first; with a large one every class has the same fraction of the one
-            before.
-        order: Which classes come first: ``'co-occurrence'``, those that show up most in the images of the others,
-            :math:`\sum_j P(i \mid j)`, which is the order of the counts of VOC-LT; or ``'frequency'``. A class that
-            accompanies the others cannot be rare where they are not.
+        shape: How steeply the curve falls at first; if it is large, the ratio of neighbouring classes is constant.
+        order: Which classes come first: ``'co-occurrence'``, those that appear most in the images of the others,
+            :math:`\sum_j P(i \mid j)`, as in the counts of VOC-LT; or ``'frequency'``. A class that accompanies
+            frequent classes cannot be rare.
     """
 
     largest: int = 700
@@ -46,30 +45,22 @@ class ParetoCurve:
 
     def __post_init__(self):
         for name in ('largest', 'smallest'):
-            try:
-                operator.index(getattr(self, name))
-            except TypeError:
-                raise ValueError(f'{name} must be a number of images, got {getattr(self, name)!r}') from None
+            check_whole_number(name, getattr(self, name))
         if not 1 <= self.smallest <= self.largest:
             raise ValueError(f'smallest must be in [1, largest = {self.largest}], got {self.smallest}')
         if not isinstance(self.shape, Real) or not 0 < self.shape < np.inf:
             raise ValueError(f'shape must be a positive and finite number, got {self.shape!r}')
-        if self.order not in ORDERS:
-            raise ValueError(f'order must be one of {", ".join(ORDERS)}, got {self.order!r}')
+        check_choice('order', self.order, ORDERS)
 
     def counts(self, num_classes: int) -> np.ndarray:
-        """The curve at the classes of the order, (C,) int64, falling."""
+        """Return the wanted number of images of each class in the order, (C,) int64, falling."""
         end = (self.largest / self.smallest) ** (1 / (self.shape + 1))
         steps = (rank / max(num_classes - 1, 1) for rank in range(num_classes))
         curve = [self.largest * (1 + (end - 1) * step) ** -(self.shape + 1) for step in steps]
         return np.array([round(count) for count in curve], dtype=np.int64)
 
     def rank(self, labels: np.ndarray) -> np.ndarray:
-        """The classes that have an image, in the order of the curve.
-
-        Args:
-            labels: (N, C) with 1 positive, 0 negative or unobserved, -1 unknown.
-        """
+        """Return the classes that have an image, in the order of the curve, from labels (N, C) with 1, 0 and -1."""
         joint = _count_joint_images(labels == POSITIVE)
         frequencies = joint.diagonal()
         if self.order == 'co-occurrence':
@@ -83,14 +74,14 @@ class ParetoCurve:
 
 @dataclass(frozen=True)
 class LongTail:
-    """A choice of samples, and how near its class counts come to the curve.
+    """A choice of samples, and its class counts.
 
     Attributes:
-        positions: The samples chosen, ascending.
-        num_samples: How many there were to choose from.
-        curve: (C,) what the curve asks for; 0 for a class without an image.
-        available: (C,) how many images of each class there are.
-        counts: (C,) how many of them are chosen.
+        positions: The chosen samples, ascending.
+        num_samples: Number of samples to choose from.
+        curve: (C,) images of each class on the curve; 0 for a class without an image.
+        available: (C,) images of each class in the dataset.
+        counts: (C,) chosen images of each class.
     """
 
     positions: np.ndarray
@@ -101,16 +92,16 @@ class LongTail:
 
     @property
     def targets(self) -> np.ndarray:
-        """(C,) what can be had of the curve: never more images than there are."""
+        """(C,) the curve, but never more images than the dataset has."""
         return np.minimum(self.curve, self.available)
 
     @property
     def deviation(self) -> float:
-        """Labels too many and too few, as a share of those that the targets ask for."""
+        """Labels too many and too few, as a share of the targets."""
         return float(np.abs(self.counts - self.targets).sum() / self.targets.sum())
 
     def describe(self, classes: Sequence[str]) -> str:
-        """What was chosen, in a sentence or two."""
+        """Describe the choice in a sentence or two."""
         figures = describe_tail(self.counts, classes, len(self.positions))
         sentences = [f'{figures}, of {self.num_samples:,} images; {self.deviation:.1%} of the labels off the curve']
         short = [
@@ -118,35 +109,35 @@ class LongTail:
             for c in np.flatnonzero(self.available < self.curve)
         ]
         if short:
-            sentences.append(f'Fewer images than the curve asks for: {listed(short)}')
+            sentences.append(f'Fewer images than on the curve: {listed(short)}')
         empty = [classes[c] for c in np.flatnonzero(self.available == 0)]
         if empty:
-            sentences.append(f'Without an image, and without a place on the curve: {listed(empty)}')
+            sentences.append(f'Without an image, and not on the curve: {listed(empty)}')
         return '. '.join(sentences)
 
 
 def choose_long_tail(
     labels: np.ndarray, draws: np.ndarray, curve: ParetoCurve | None = None, *, fill_up: bool = False
 ) -> LongTail:
-    r"""Choose samples whose class counts fall along a Pareto curve, in the manner of VOC-LT and COCO-LT.
+    r"""Choose samples whose class counts fall along a Pareto curve, as in VOC-LT and COCO-LT.
 
-    The DR paper does not say how those were made in detail. Of several ways to add and to remove images, this is the
-    one whose sets came nearest to them in images, labels an image and class counts.
+    The DR paper does not describe how those were made in detail. Of several methods, this one came closest to them in
+    images, labels an image and class counts.
 
-    An image counts for all of its classes, so that the counts cannot be set one by one. First images are added, class
-    by class from the head of the curve to its tail: those with the lowest draws, until the class has what the curve
-    asks for, whatever else they show. Then images are removed one at a time, always the one that brings the counts
-    nearest to the curve, :math:`\sum_c |n_c - t_c| / t_c`, until none does. The shares let a rare class have its due:
-    the tail ends on the curve, frequent classes may fall short of it, and one that is in most images may stay above.
+    First images are added, class by class from the head of the curve to its tail: those with the lowest random numbers,
+    until the class reaches the curve. An image counts for all of its classes, so other classes may exceed the curve.
+    Then images are removed one at a time, always the one that brings the counts closest to the curve,
+    :math:`\sum_c |n_c - t_c| / t_c`, until none does. In these shares rare classes weigh more: the tail ends on the
+    curve, frequent classes may fall short of it, and a class in most images may stay above.
 
-    Images without a positive label are never chosen, and unknown labels count for nothing.
+    Images without a positive label are never chosen, and unknown labels are not counted.
 
     Args:
         labels: (N, C) with 1 positive, 0 negative or unobserved, -1 unknown.
-        draws: (N,) random numbers that decide between images; of equal ones the first image wins.
-        curve: What to aim at.
-        fill_up: Whether to add images again in the end, from the tail to the head, where classes fell short: those that
-            take no class above the curve. It comes nearer to the curve, with images that have fewer labels than others.
+        draws: (N,) random numbers that choose between images; of equal ones the first image wins.
+        curve: The wanted class counts.
+        fill_up: Whether to add images in the end, from the tail to the head, where classes fell short: those that take
+            no class above the curve. The counts come closer to the curve, with images of fewer labels.
     """
     curve = ParetoCurve() if curve is None else curve
     labels, draws = np.asarray(labels), np.asarray(draws)
@@ -158,7 +149,7 @@ def choose_long_tail(
     asked = np.zeros(labels.shape[1], dtype=np.int64)
     asked[ranked] = curve.counts(len(ranked))
 
-    # In the order of the draws, the first of several is the one to take.
+    # In the order of the random numbers, the first of several images is the one to take.
     by_draw = np.argsort(draws, kind='stable')
     positives = labels[by_draw] == POSITIVE
     available = positives.sum(axis=0)
@@ -171,13 +162,7 @@ def choose_long_tail(
 
 
 def describe_tail(counts: np.ndarray, classes: Sequence[str], num_images: int) -> str:
-    """Figures of a long-tailed set in a few words.
-
-    Args:
-        counts: (C,) images of each class.
-        classes: Names of the classes.
-        num_images: How many images there are.
-    """
+    """Describe a long-tailed set by its number of images and the images of each class, ``counts``, (C,)."""
     present = np.flatnonzero(counts)
     if not len(present):
         return f'{num_images:,} images without a positive label'
@@ -190,12 +175,12 @@ def describe_tail(counts: np.ndarray, classes: Sequence[str], num_images: int) -
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names, or the first few of many."""
+    """Join names, or the first few of many."""
     return ', '.join(names[:5]) + (f' and {len(names) - 5} more' if len(names) > 5 else '')
 
 
 def _count_joint_images(positives: np.ndarray) -> np.ndarray:
-    """(C, C) in how many images two classes are together."""
+    """Count the images with both of two classes, (C, C)."""
     joint = np.zeros((positives.shape[1],) * 2, dtype=np.int64)
     for start in range(0, len(positives), ROWS_AT_ONCE):
         part = positives[start : start + ROWS_AT_ONCE].astype(np.float32)
@@ -204,7 +189,7 @@ def _count_joint_images(positives: np.ndarray) -> np.ndarray:
 
 
 def _add(positives: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Rows that give every class at least its target, ascending."""
+    """Return rows that give every class at least its target, ascending."""
     chosen = np.zeros(len(positives), dtype=bool)
     for number in ranked:
         members = positives[:, number]
@@ -215,10 +200,10 @@ def _add(positives: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.n
 
 
 def _remove(positives: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Rows that stay when every row is removed that brings the counts nearer to the targets, ascending.
+    """Return the rows that stay when no further removal brings the counts closer to the targets, ascending.
 
-    What a removal gains changes only when a class comes down to its target. Until then the best rows can go all at
-    once, which is the same as one by one, and much faster.
+    The gain of a removal changes only when a class comes down to its target. Until then the best rows are removed all
+    at once, with the same result as one by one, and much faster.
     """
     kept = np.arange(len(positives))
     counts = positives.sum(axis=0)
@@ -238,7 +223,7 @@ def _remove(positives: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def _fill_up(positives: np.ndarray, rows: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """The rows, and more of them until no class that lacks some can have another one without taking one above."""
+    """Add rows until every class has its target, or each further row would take a class above its own."""
     chosen = np.zeros(len(positives), dtype=bool)
     chosen[rows] = True
     counts = positives[rows].sum(axis=0)
@@ -249,7 +234,7 @@ def _fill_up(positives: np.ndarray, rows: np.ndarray, ranked: np.ndarray, target
             if not len(candidates):
                 break
             added = counts + np.cumsum(positives[candidates], axis=0)
-            # No candidate has a class that is full before; the first that fills one up closes others.
+            # No candidate has a class that is full already; the first one that fills a class closes others.
             filled = (added >= targets) & (counts < targets)
             last = int(filled.any(axis=1).argmax()) if filled.any() else len(candidates) - 1
             chosen[candidates[: last + 1]] = closed[candidates[: last + 1]] = True

@@ -1,4 +1,4 @@
-"""A dataset with the labels of a file."""
+"""Datasets with the labels of a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..readers.feature_dataset import FeatureDataset
 from .label_wrapper import LabelWrapper
 
 LIST_ENDINGS = ('.txt', '.txt.gz')
-# Room for some million images; what is larger may be a small archive that would fill the memory.
+# Enough for some million images; a small archive of more text could fill the memory.
 LARGEST_TEXT = 2**28
 
 
@@ -28,17 +28,15 @@ LARGEST_TEXT = 2**28
 class Relabelled(LabelWrapper):
     """Any multi-label dataset with the labels of a file.
 
-    A ``.json`` file is what ``tools/make_labels.py`` wrote of drawn labels or ``tools/pseudo_label.py`` of corrected
-    ones. It may also choose some of the samples. A file that was made for another dataset is refused: other classes,
-    other images, another order, other labels to start from; and so is one that was changed after it was written.
+    ``tools/make_labels.py`` writes drawn labels to a ``.json`` file, and ``tools/pseudo_label.py`` corrected ones. It
+    may also choose some of the samples. A file for another dataset is rejected: other classes, other images, another
+    order, or other labels before the change; and so is a file that was changed after it was written.
 
-    A ``.txt`` or ``.txt.gz`` file is a list as others publish them, see
-    :func:`read_label_list`.
+    A ``.txt`` or ``.txt.gz`` file is a published list, see :func:`read_label_list`.
 
     Args:
-        dataset: The dataset or its config, see :class:`LabelWrapper`.
+        dataset, lazy_init: See :class:`LabelWrapper`.
         labels: The file.
-        lazy_init: Whether to leave reading to :meth:`full_init`. The wrapped dataset has a ``lazy_init`` of its own.
 
     Example:
         >>> dataset = Relabelled(dict(type='mmml_losses.DigitScenes', split='train'), labels='pseudo_labels.json')
@@ -47,26 +45,26 @@ class Relabelled(LabelWrapper):
     """
 
     def __init__(self, dataset: BaseDataset | dict, labels: str | os.PathLike, lazy_init: bool = False):
-        self.label_file = os.path.expanduser(labels)
+        self.label_file = str(Path(labels).expanduser())
         self._content: LabelFile | None = None
         if not self.label_file.endswith(('.json', *LIST_ENDINGS)):
             raise ValueError(f"labels must be a file '.json', '.txt' or '.txt.gz', got '{self.label_file}'")
-        # Reading the wrapped dataset may take a while; what must fail should fail before.
+        # Fail before the wrapped dataset is read, which may take a while.
         if not lazy_init and self.missing_files():
             raise MissingDataError(f'label file {self.label_file} does not exist', self.missing_files())
         super().__init__(dataset, lazy_init=lazy_init)
 
     def missing_files(self) -> list[str]:
-        """The label file, if there is none. What the wrapped dataset misses is not in it."""
-        return [] if os.path.isfile(self.label_file) else [self.label_file]
+        """Return the label file if it does not exist; missing files of the wrapped dataset are not included."""
+        return [] if Path(self.label_file).is_file() else [self.label_file]
 
     def settings(self) -> dict:
-        """The name of the file, and its checksum."""
+        """Return the type, the name of the file and its checksum."""
         file = Path(self.label_file)
         return super().settings() | dict(labels=file.name, sha256=hashlib.sha256(file.read_bytes()).hexdigest())
 
     def select(self, samples: SampleLabels) -> np.ndarray | None:
-        """The samples that the file chooses, if it fits."""
+        """Return the samples that the file chooses; reject a file of another dataset."""
         if self.label_file.endswith(LIST_ENDINGS):
             return None
         self._content = load_label_file(self.label_file)
@@ -74,7 +72,7 @@ class Relabelled(LabelWrapper):
         return self._content.selected
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """The labels of the file."""
+        """Return the labels of the file."""
         if self._content is None:
             return read_label_list(self.label_file, samples)
         labels, self._content = self._content.labels, None
@@ -83,49 +81,45 @@ class Relabelled(LabelWrapper):
 
 @DATASETS.register_module()
 class StoredLabels(LabelWrapper):
-    """A :class:`FeatureDataset` of true labels that serves other labels of the same file.
+    """A :class:`FeatureDataset` of true labels with other labels of the same file.
 
-    Training on the observed labels alone needs no wrapper (``FeatureDataset(labels=...)``). With it, hooks and
+    Training on the observed labels alone needs no wrapper (``FeatureDataset(labels=...)``). With the wrapper, hooks and
     analyses have both, as with every label wrapper.
 
     Args:
-        dataset: The dataset with the true labels, or its config.
-        labels: Name of the array of the labels to serve, with 1, 0 and -1.
-        lazy_init: Whether to leave reading to :meth:`full_init`. The wrapped dataset has a ``lazy_init`` of its own.
+        dataset, lazy_init: The dataset with the true labels, see :class:`LabelWrapper`.
+        labels: Name of the array of the observed labels, with 1, 0 and -1.
 
     Example:
         >>> full = dict(type='mmml_losses.FeatureDataset', ann_file='features.npz', split='train', labels='train_full')
         >>> dataset = StoredLabels(full, labels='train_40')
     """
 
+    arguments = ('labels',)
+
     def __init__(self, dataset: FeatureDataset | dict, labels: str, lazy_init: bool = False):
-        self.labels_name = labels
+        self.labels = labels
         super().__init__(dataset, lazy_init=lazy_init)
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """The labels of the array."""
+        """Return the labels of the array."""
         if not isinstance(self.dataset, FeatureDataset):
             raise TypeError(f'dataset must be a FeatureDataset, got {type(self.dataset).__name__}')
-        labels = self.dataset.label_array(self.labels_name)
+        labels = self.dataset.label_array(self.labels)
         if labels.dtype != np.int8:
-            raise AnnotationError(f'{self.dataset.ann_file}, array {self.labels_name!r}: labels must be 1, 0 or -1')
+            raise AnnotationError(f'{self.dataset.ann_file}, array {self.labels!r}: labels must be 1, 0 or -1')
         return labels
-
-    def settings(self) -> dict:
-        """The arguments that determine the labels."""
-        return dict(type=type(self).__name__, labels=self.labels_name)
 
 
 def read_label_list(path: str | os.PathLike, samples: SampleLabels) -> np.ndarray:
-    """The labels that a list leaves to the samples of a dataset.
+    """Read the labels of a dataset from a published list.
 
-    The lists that came with the Hill and SPLC paper are of this kind: COCO's training images of 2014 with 75 % or 40 %
-    of their labels, or a single one. A line has the file name of an image, a comma, and the indices of its positive
-    classes with spaces between, before or after them; images come in any order. What a list does not name is
-    unobserved, and what is unknown in the dataset stays so.
+    The lists of the Hill and SPLC paper are of this kind: COCO's training images of 2014 with 75 % or 40 % of their
+    labels, or a single one. A line has the file name of an image, a comma, and the indices of its positive classes with
+    spaces between, before or after them; images are in any order. All other labels are unobserved, or stay unknown.
 
-    A list only hides labels. One that names a label the dataset does not have is refused: either was made from other
-    annotations, or counts its classes differently.
+    A list only hides labels. One with a label that the dataset does not have is rejected: it was made from other
+    annotations, or has other class indices.
 
     Args:
         path: The list, ``.txt`` or ``.txt.gz``.
@@ -133,10 +127,6 @@ def read_label_list(path: str | os.PathLike, samples: SampleLabels) -> np.ndarra
 
     Returns:
         (N, C) int8 with 1 positive, 0 unobserved, -1 unknown.
-
-    Raises:
-        MissingDataError: There is no such file.
-        AnnotationError: It is no such list, or does not fit the dataset; the message names the line.
     """
     names, numbers, listed = _parse(path, _read_text(path), len(samples.classes))
     position = {name: at for at, name in enumerate(names)}
@@ -147,7 +137,14 @@ def read_label_list(path: str | os.PathLike, samples: SampleLabels) -> np.ndarra
             f'{path}, line {numbers[foreign[0]]}: the dataset has no image {names[foreign[0]]!r}'
             + (f', the first of {len(foreign):,} such lines' if len(foreign) > 1 else '')
         )
-    _refuse_missing_images(path, lines, samples)
+    missing = np.flatnonzero(lines < 0)
+    if len(missing):
+        empty = not (samples.labels[missing] == POSITIVE).any()
+        raise AnnotationError(
+            f'{path} does not fit the dataset: it lacks {len(missing):,} of the {len(lines):,} images, the first is '
+            f'{samples.keys[missing[0]]!r}'
+            + ('; none of them has a label: drop_empty=True leaves such images out' if empty else '')
+        )
     observed = listed[lines]
     extra = np.argwhere(observed & (samples.labels != POSITIVE))
     if len(extra):
@@ -163,7 +160,7 @@ def read_label_list(path: str | os.PathLike, samples: SampleLabels) -> np.ndarra
 
 
 def _read_text(path: str | os.PathLike) -> str:
-    if not os.path.isfile(path):
+    if not Path(path).is_file():
         raise MissingDataError(f'label file {path} does not exist', [str(path)])
     try:
         with (gzip.open if os.fspath(path).endswith('.gz') else open)(path, 'rb') as file:
@@ -180,9 +177,10 @@ def _read_text(path: str | os.PathLike) -> str:
 
 
 def _parse(path: str | os.PathLike, text: str, num_classes: int) -> tuple[list[str], list[int], np.ndarray]:
-    """The images of a list, the line of each, and which classes it has, (M, C) bool."""
+    """Return the images of a list, the line of each, and its classes, (M, C) bool."""
     index_of = {str(index): index for index in range(num_classes)}
     names, numbers, lengths, columns = [], [], [], []
+    first: dict[str, int] = {}
     for number, line in enumerate(text.split('\n'), start=1):
         name, _, classes = line.rpartition(',')
         name = name.strip()
@@ -199,30 +197,24 @@ def _parse(path: str | os.PathLike, text: str, num_classes: int) -> tuple[list[s
                 f'{path}, line {number}: class indices must be from 0 to {num_classes - 1}, got {error}'
             ) from None
         if len(indices) > 1 and len(set(indices)) < len(indices):
-            raise AnnotationError(f'{path}, line {number}: a class stands twice in {classes.strip()!r}')
+            raise AnnotationError(f'{path}, line {number}: a class appears twice in {classes.strip()!r}')
+        if first.setdefault(name, number) != number:
+            raise AnnotationError(f'{path}, line {number}: {name!r} is in line {first[name]} already')
         names.append(name)
         numbers.append(number)
         lengths.append(len(indices))
         columns.extend(indices)
-    _refuse_repeated_images(path, names, numbers)
     listed = np.zeros((len(names), num_classes), dtype=bool)
     listed[np.repeat(np.arange(len(names)), lengths), np.asarray(columns, dtype=np.int64)] = True
     return names, numbers, listed
 
 
-def _refuse_repeated_images(path: str | os.PathLike, names: Sequence[str], numbers: Sequence[int]) -> None:
-    first: dict[str, int] = {}
-    for name, number in zip(names, numbers, strict=True):
-        if first.setdefault(name, number) != number:
-            raise AnnotationError(f'{path}, line {number}: {name!r} stands in line {first[name]} already')
-
-
 def _names_of_images(path: str | os.PathLike, listed: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """What a list calls the images of a dataset: by their file names, unless it has folders, too."""
+    """Return the names to look up in a list: file names, or paths if the list contains folders."""
     if any('/' in name for name in listed):
         return list(keys)
     names = [key[key.rfind('/') + 1 :] for key in keys]
-    # An image may stand in a dataset more than once. Two images of one name cannot be told apart.
+    # A dataset may have an image more than once, but not two images of one name.
     key_of = dict(zip(names, keys, strict=True))
     for name, key in zip(names, keys, strict=True):
         if key_of[name] != key:
@@ -230,14 +222,3 @@ def _names_of_images(path: str | os.PathLike, listed: Sequence[str], keys: Seque
                 f'{path} has no folders: it cannot tell the images {key!r} and {key_of[name]!r} apart'
             )
     return names
-
-
-def _refuse_missing_images(path: str | os.PathLike, lines: np.ndarray, samples: SampleLabels) -> None:
-    missing = np.flatnonzero(lines < 0)
-    if len(missing):
-        empty = not (samples.labels[missing] == POSITIVE).any()
-        raise AnnotationError(
-            f'{path} does not fit the dataset: it lacks {len(missing):,} of the {len(lines):,} images, the first is '
-            f'{samples.keys[missing[0]]!r}'
-            + ('; none of them has a label: drop_empty=True leaves such images out' if empty else '')
-        )
