@@ -3,12 +3,12 @@
 import pytest
 
 from mmml_losses.datasets import AnnotationError
-from mmml_losses.datasets.readers.annotation_files import read_csv, read_json, read_lines, refuse_repeated
+from mmml_losses.datasets.readers.annotation_files import read_csv, read_json, read_lines, reject_repeated
 
 
 @pytest.fixture
 def file(tmp_path):
-    """Writes a file and gives its path."""
+    """Write a file and return its path."""
 
     def write(content: str | bytes):
         path = tmp_path / 'labels.txt'
@@ -28,7 +28,7 @@ def test_json_of_the_asked_kind_is_read(file):
     [('{"a": [1', 'is not a json file'), ('', 'is not a json file'), (b'\xff\xfe{', 'is not a json file'),
      ('[1]', 'must hold a dict, got a list'), ('[' * 100_000, 'is not a json file')],
 )  # fmt: skip
-def test_other_json_is_refused(file, content, problem):
+def test_other_json_is_rejected(file, content, problem):
     with pytest.raises(AnnotationError, match=rf'labels\.txt {problem}'):
         read_json(file(content), dict)
 
@@ -50,12 +50,12 @@ def test_columns_are_found_by_name(file):
      ('a,b\n1,2\n3\n', ', line 3: a row must have 2 columns, got 1'), (b'a,b\n\xff,2\n', ' is not a csv file'),
      ('a,b\n' + '1' * 200_000 + ',2\n', ' is not a csv file')],
 )  # fmt: skip
-def test_other_tables_are_refused(file, content, problem):
+def test_other_tables_are_rejected(file, content, problem):
     with pytest.raises(AnnotationError, match=rf'labels\.txt{problem}'):
         list(read_csv(file(content), ['a', 'b']))
 
 
-def test_what_stands_twice_is_named():
-    refuse_repeated([1, 2, 3], 'images.txt', 'image id')
+def test_what_appears_twice_is_named():
+    reject_repeated([1, 2, 3], 'images.txt', 'image id')
     with pytest.raises(AnnotationError, match=r"images\.txt has the image 'b' more than once"):
-        refuse_repeated(['a', 'b', 'b'], 'images.txt', 'image')
+        reject_repeated(['a', 'b', 'b'], 'images.txt', 'image')

@@ -69,7 +69,7 @@ def test_metainfo_chooses_and_orders_the_classes(coco_root):
         build(coco_root, metainfo=dict(classes=['cat', 'person', 'cat']))
 
 
-def test_get_cat_ids_serves_class_balancing(coco_root):
+def test_get_cat_ids_supports_class_balancing(coco_root):
     dataset = build(coco_root, drop_empty=True)
     assert dataset.get_cat_ids(1) == [CAT, CAR]
     assert len(ClassBalancedDataset(dataset, oversample_thr=0.9)) > len(dataset)
@@ -99,7 +99,7 @@ def test_it_builds_from_the_registry_with_a_plain_prefix(coco_root):
         CocoMultiLabel(ann_file='instances.json', data_prefix=dict(img='train'))
 
 
-def test_missing_files_are_told_before_loading(tmp_path):
+def test_missing_files_are_named_before_loading(tmp_path):
     dataset = build(tmp_path, lazy_init=True)
     assert dataset.missing_files() == [str(tmp_path / 'instances.json'), str(tmp_path / 'train')]
     with pytest.raises(MissingDataError) as caught:
@@ -154,7 +154,7 @@ def test_areas_are_those_of_the_largest_object_as_a_fraction_of_the_image(coco_r
         assert info['label_areas'] == pytest.approx([0.25, float('nan'), 0.05], nan_ok=True)
 
 
-def test_an_id_that_stands_twice_is_named(coco_root):
+def test_an_id_that_appears_twice_is_named(coco_root):
     rewrite(coco_root, categories=[*CATEGORIES, dict(id=3, name='dog')])
     with pytest.raises(AnnotationError, match=r'instances\.json has the category id 3 more than once'):
         build(coco_root)

@@ -2,6 +2,7 @@ import copy
 import io
 import pickle
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def content(**changes) -> dict:
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a feature file with some arrays changed, or left out, and gives its path."""
+    """Write a feature file with some arrays changed, or left out, and return its path."""
 
     def write_file(save=np.savez, **changes) -> str:
         path = str(tmp_path / 'features.npz')
@@ -176,7 +177,7 @@ def test_the_benchmark_prints_time_and_memory_of_each_step(capsys):
 
 @pytest.mark.parametrize('workers', [0, 2])
 @pytest.mark.parametrize('save', [np.savez, np.savez_compressed])
-def test_workers_serve_the_same_features(write, save, workers):
+def test_workers_return_the_same_features(write, save, workers):
     dataset = FeatureDataset(write(save), 'train')
     loader = DataLoader(dataset, batch_size=2, num_workers=workers, collate_fn=list)
     rows = [sample['features'] for batch in loader for sample in batch]
@@ -194,7 +195,7 @@ def test_labels_are_read_without_touching_features(write, monkeypatch):
     assert [len(labels) for labels in labels_of(wrapped)] == [1, 0, 1, 1, 1]
 
 
-def test_label_wrappers_serve_features_with_their_labels(write):
+def test_label_wrappers_return_features_with_their_labels(write):
     wrapped = SinglePositive(FeatureDataset(write(), 'train'), seed=0)
     item = wrapped[3]
     assert np.array_equal(item['features'], FEATURES[3])
@@ -241,7 +242,7 @@ def test_statistics_are_those_of_all_samples(write, monkeypatch, block):
     assert np.allclose(deviation[:2], exact[[0, 4, 3]].std(axis=0)[:2], rtol=1e-9)
 
 
-def test_statistics_of_broken_features_are_refused(write):
+def test_statistics_of_broken_features_are_rejected(write):
     features = FEATURES.copy()
     features[3, 1] = np.nan
     dataset = FeatureDataset(write(train_features=features), 'train')
@@ -283,10 +284,12 @@ def test_names_that_were_asked_for_must_be_there(write, name):
         FeatureDataset(write(), 'train', **{name: 'mine'})
 
 
-def test_a_missing_file_is_told_before_loading(tmp_path):
+def test_a_missing_file_is_named_before_loading(tmp_path):
     dataset = FeatureDataset('none.npz', 'train', data_root=str(tmp_path), lazy_init=True)
     assert dataset.missing_files() == [str(tmp_path / 'none.npz')]
-    with pytest.raises(MissingDataError, match=r'feature file .*none\.npz does not exist') as caught:
+    with pytest.raises(
+        MissingDataError, match=r'FeatureDataset needs the annotation file .*none\.npz, seen from'
+    ) as caught:
         dataset.full_init()
     assert caught.value.missing == dataset.missing_files()
 
@@ -298,7 +301,7 @@ def npy(array: np.ndarray) -> bytes:
 
 
 def npy_header(**fields) -> bytes:
-    """The beginning of an array as another program than numpy may write it."""
+    """Return the beginning of an array as a program other than numpy may write it."""
     stream = io.BytesIO()
     np.lib.format.write_array_header_1_0(stream, dict(fortran_order=False) | fields)
     return stream.getvalue()
@@ -320,7 +323,7 @@ def npy_header(**fields) -> bytes:
     ],
 )
 @pytest.mark.parametrize('compression', [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_archives_of_something_else_are_refused(tmp_path, members, problem, compression):
+def test_archives_of_something_else_are_rejected(tmp_path, members, problem, compression):
     path = tmp_path / 'odd.npz'
     with zipfile.ZipFile(path, 'w', compression) as archive:
         for name, data in members.items():
@@ -330,22 +333,19 @@ def test_archives_of_something_else_are_refused(tmp_path, members, problem, comp
 
 
 def test_a_cut_off_or_changed_file_is_named(write):
-    path = write(np.savez_compressed)
-    with open(path, 'rb') as file:
-        whole = file.read()
+    path = Path(write(np.savez_compressed))
+    whole = path.read_bytes()
     for damaged in (b'', whole[: len(whole) // 2], b'PK\x03\x04'):
-        with open(path, 'wb') as file:
-            file.write(damaged)
+        path.write_bytes(damaged)
         with pytest.raises(AnnotationError, match=r'features\.npz cannot be read'):
             FeatureFile(path)
     middle = whole.index(b'train_features.npy') + 80
-    with open(path, 'wb') as file:
-        file.write(whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :])
+    path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :])
     with pytest.raises(AnnotationError, match=r"array 'train_features' cannot be read"):
         FeatureFile(path).array('train_features')
 
 
-def test_an_array_that_swells_when_it_is_read_is_refused(write, monkeypatch):
+def test_an_array_that_swells_when_it_is_read_is_rejected(write, monkeypatch):
     path = write(np.savez_compressed, train_features=np.zeros((5, 40000), dtype=np.float16))
     assert FeatureFile(path).array('train_features').values.shape == (5, 40000)
     monkeypatch.setattr(files, 'SUSPICIOUS_BYTES', 2**18)

@@ -30,7 +30,7 @@ def write_images(folder: Path, names: list[str]) -> None:
 
 @pytest.fixture
 def folders(tmp_path: Path) -> Path:
-    """A folder for each class, with something in it that is no image."""
+    """Make a folder for each class, with a file in it that is no image."""
     write_images(tmp_path / 'train', TRAIN)
     (tmp_path / 'train' / TENCH / '.listing').touch()
     (tmp_path / 'train' / 'readme.txt').touch()
@@ -129,17 +129,17 @@ def test_it_builds_from_the_registry_lazily(folders):
 
 
 @pytest.mark.parametrize(('argument', 'value'), [('split', 'test'), ('others', 'positive')])
-def test_unknown_choices_are_refused(argument, value):
+def test_unknown_choices_are_rejected(argument, value):
     with pytest.raises(ValueError, match=f'{argument} must be one of .*, got {value!r}'):
         ImageNetMultiLabel('data', **{argument: value})
 
 
 def test_a_list_needs_to_know_the_classes(lists):
-    with pytest.raises(ValueError, match=r'classes_file or classes in metainfo must name .*meta/train\.txt, got neither'):
+    with pytest.raises(ValueError, match=r'in metainfo must name the classes of .*meta/train\.txt, got neither'):
         ImageNetMultiLabel(str(lists))
 
 
-def test_missing_files_are_told(tmp_path):
+def test_missing_files_are_named(tmp_path):
     dataset = ImageNetMultiLabel(str(tmp_path), 'val', lazy_init=True)
     assert dataset.missing_files() == [str(tmp_path / 'val')]
     with pytest.raises(MissingDataError, match=r'ImageNetMultiLabel needs the images in .*val, seen from'):
@@ -158,7 +158,7 @@ def test_a_folder_without_images_is_named(folders):
         ImageNetMultiLabel(str(folders))
 
 
-def test_images_without_folders_are_refused(lists):
+def test_images_without_folders_are_rejected(lists):
     (lists / 'meta' / 'val.txt').unlink()
     with pytest.raises(MissingDataError, match=r'val must have a folder with images for each class, got none'):
         ImageNetMultiLabel(str(lists), 'val')
@@ -196,7 +196,7 @@ def test_a_missing_image_is_named_when_it_is_loaded(lists):
     ],
 )
 def test_an_unfit_line_is_named(lists, line, problem):
-    with open(lists / 'meta' / 'val.txt', 'a') as file:
+    with (lists / 'meta' / 'val.txt').open('a') as file:
         file.write(line)
     with pytest.raises(AnnotationError, match=rf'meta/val\.txt{problem}'):
         with_list(lists, 'val')

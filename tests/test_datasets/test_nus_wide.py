@@ -26,7 +26,7 @@ TABLE = """,filepath,label,split_name
 
 
 def write_official(root: Path, part: str, images: dict[str, list[str]]) -> None:
-    """Lists with the line ends of Windows, and a file of zeros and ones for each concept, as they come."""
+    """Write lists with the line ends of Windows, and a file of zeros and ones for each concept, as published."""
     (root / 'ImageList').mkdir(exist_ok=True)
     (root / 'ImageList' / f'{part}Imagelist.txt').write_bytes(''.join(f'{name}\r\n' for name in images).encode())
     folder = root / 'Groundtruth' / 'TrainTestLabels'
@@ -169,7 +169,7 @@ def test_it_builds_from_the_registry_lazily(nus_root):
 
 
 @pytest.mark.parametrize(('argument', 'value'), [('split', 'val'), ('protocol', '150k')])
-def test_unknown_choices_are_refused(argument, value):
+def test_unknown_choices_are_rejected(argument, value):
     with pytest.raises(ValueError, match=f'{argument} must be one of .*, got {value!r}'):
         NUSWIDE('data', **{argument: value})
 
@@ -179,7 +179,7 @@ def test_a_list_of_images_is_for_the_combined_split():
         NUSWIDE('data', protocol='csv', split_file='mine.txt')
 
 
-def test_missing_files_are_told(tmp_path):
+def test_missing_files_are_named(tmp_path):
     dataset = combined(tmp_path, 'train', lazy_init=True, split_file='mine.txt')
     parts = ('ImageList/TrainImagelist.txt', 'ImageList/TestImagelist.txt', 'mine.txt', 'Flickr')
     expected = [str(tmp_path / part) for part in (*parts, 'Groundtruth/TrainTestLabels')]
@@ -238,7 +238,7 @@ def test_a_name_cannot_leave_the_folder(nus_root, name):
         NUSWIDE(str(nus_root))
 
 
-def test_a_repeated_image_is_refused(nus_root):
+def test_a_repeated_image_is_rejected(nus_root):
     write_official(nus_root, 'Test', {'actor\\0001_2124494179.jpg': ['sky']})
     with pytest.raises(AnnotationError, match=r'Imagelist\.txt has the image .*0001_2124494179\.jpg. more than once'):
         combined(nus_root, 'train')
@@ -261,9 +261,9 @@ def test_an_unfit_list_of_images_is_named(nus_root, lines, problem):
     ('before', 'after', 'problem'),
     [
         ('split_name', 'part', 'must have the columns filepath, label, split_name'),
-        ("['ocean']", "['ufo']", "line 3: label must list concepts, or be .* for none, got 'ufo'"),
-        ("['ocean']", "['']", "line 3: label must list concepts, or be .* for none, got ''"),
-        ("['ocean']", '', "line 3: label must list concepts, or be .* for none, got ''"),
+        ("['ocean']", "['ufo']", "line 3, label: there is no class 'ufo' in NUSWIDE"),
+        ("['ocean']", "['']", "line 3, label: there is no class ''"),
+        ("['ocean']", '', "line 3, label: there is no class ''"),
         ("['ocean'],train\n", "['ocean'],trai\n", 'line 3: split_name must be one of .*, got .trai.'),
         ("['ocean'],train\n", "['ocean'\n", 'line 3: a row must have 4 columns, got 3'),
         ('0847_27671995', '0001_2124494179', 'line 3: images/0001_2124494179.jpg is there more than once'),

@@ -60,7 +60,7 @@ def scores(dataset) -> dict[str, list[int]]:
 
 
 def add_rows(root: Path, *rows: str) -> None:
-    with open(root / TABLE_FILE, 'a') as file:
+    with (root / TABLE_FILE).open('a') as file:
         file.writelines(f'{row}\n' for row in rows)
 
 
@@ -131,7 +131,7 @@ def test_the_order_of_the_rows_does_not_matter_within_an_image(root):
     assert scores(build(root)) == expected
 
 
-def test_a_table_that_says_nothing_about_the_classes_is_refused(root):
+def test_a_table_without_known_classes_is_rejected(root):
     header, *rows = TABLE.splitlines()
     for content in ([header], [header, rows[-1]]):
         (root / TABLE_FILE).write_text('\n'.join(content))
@@ -172,12 +172,12 @@ def test_it_builds_from_the_registry_lazily(root):
         (dict(machine_confidence=1.5), r'machine_confidence must be in \(0, 1\], got 1.5'),
     ],
 )
-def test_unknown_choices_are_refused(root, arguments, problem):
+def test_unknown_choices_are_rejected(root, arguments, problem):
     with pytest.raises(ValueError, match=problem):
         build(root, **arguments)
 
 
-def test_missing_files_are_told(tmp_path):
+def test_missing_files_are_named(tmp_path):
     dataset = build(tmp_path, descriptions_file='class-descriptions.csv', lazy_init=True)
     files = (TABLE_FILE, 'classes-trainable.txt', 'class-descriptions.csv', 'train')
     assert dataset.missing_files() == [str(tmp_path / file) for file in files]
@@ -228,7 +228,7 @@ def test_an_id_cannot_leave_the_folder(root, image_id):
         build(root)
 
 
-def test_another_table_is_refused(root):
+def test_another_table_is_rejected(root):
     (root / TABLE_FILE).write_text('ImageID,LabelName,XMin\n')
     with pytest.raises(AnnotationError, match=rf'{TABLE_FILE} must have the columns ImageID, Source, LabelName, Conf'):
         build(root)

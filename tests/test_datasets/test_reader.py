@@ -79,3 +79,13 @@ def test_images_stay_in_their_folder(root):
     for name in ('../a.jpg', '/a.jpg', '\\a.jpg', 'deep/../../a.jpg', 'c:a.jpg', None, 7):
         with pytest.raises(AnnotationError, match=r'other\.txt must name images by paths below the folder'):
             dataset.image_path(name, 'other.txt')
+
+
+def test_class_names_become_ascending_indices_of_the_chosen_classes(root):
+    dataset = Numbers('list.txt', str(root), 'images', metainfo=dict(classes=['three', 'zero', 'one']), lazy_init=True)
+    dataset.choose_classes(['zero', 'one', 'two', 'three'], 'names.txt', others=['none'])
+    assert dataset.class_indices(['one', 'two', 'none', 'three', 'one'], 'line 1') == [0, 2]
+    assert dataset.class_indices([], 'line 1') == []
+    for names, problem in ((['ufo'], "no class 'ufo' in names.txt"), ([1], 'no class 1'), ('one', "got 'one'")):
+        with pytest.raises(AnnotationError, match=f'line 1: .*{problem}'):
+            dataset.class_indices(names, 'line 1')

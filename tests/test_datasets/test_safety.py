@@ -86,7 +86,7 @@ def _modules_of(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 def _full_name(node: ast.AST, names: dict[str, str | None]) -> str:
-    """The dotted name of an expression, with what was imported in place of what it is called."""
+    """Return the dotted name of an expression, with imported names in full."""
     if isinstance(node, ast.Name):
         return names.get(node.id) or node.id
     return f'{_full_name(node.value, names)}.{node.attr}' if isinstance(node, ast.Attribute) else '?'
@@ -281,7 +281,7 @@ def write_vqa(root: Path, name: str) -> dict:
 
 @pytest.fixture
 def build(tmp_path):
-    """Writes the dataset of a reader with one image of the given name, and reads it."""
+    """Write the dataset of a reader with one image of the given name, and read it."""
 
     def read(reader: str, name: str) -> MultiLabelReader:
         root = tmp_path / 'data' / 'root'
@@ -312,12 +312,12 @@ def test_an_image_below_the_folder_is_read(build, reader, tmp_path):
     ],
 )
 @pytest.mark.parametrize('reader', WRITERS)
-def test_a_name_that_leads_out_of_the_folder_is_refused(build, reader, name):
+def test_a_name_that_leads_out_of_the_folder_is_rejected(build, reader, name):
     with pytest.raises(AnnotationError, match='below'):
         build(reader, name)
 
 
-def test_an_absolute_path_to_an_image_that_is_there_is_refused(build, tmp_path):
+def test_an_absolute_path_to_an_image_that_is_there_is_rejected(build, tmp_path):
     with pytest.raises(AnnotationError, match='below'):
         build('CocoMultiLabel', str(tmp_path / 'data' / 'root' / 'images' / 'a'))
 
@@ -336,7 +336,7 @@ def test_readers_join_paths_of_images_in_one_place():
             assert 'img_path=os.path.join' not in inspect.getsource(kind), name
 
 
-def test_features_with_python_objects_are_refused(tmp_path):
+def test_features_with_python_objects_are_rejected(tmp_path):
     """Only pickle could read them."""
     objects = np.array([[dict(a=1)], [dict(b=2)]], dtype=object)
     np.savez(tmp_path / 'features.npz', features=objects, labels=np.ones((2, 1)))

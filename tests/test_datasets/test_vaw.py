@@ -137,10 +137,10 @@ def test_a_missing_image_is_named_or_skipped(vaw_root):
 @pytest.mark.parametrize(
     ('changes', 'problem'),
     [
-        (dict(positive_attributes=['shiny']), r"entry 0, positive_attributes: there is no attribute 'shiny'"),
-        (dict(negative_attributes=['']), r"entry 0, negative_attributes: there is no attribute ''"),
-        (dict(negative_attributes=[3]), r'entry 0, negative_attributes: there is no attribute 3'),
-        (dict(positive_attributes='gray'), r"entry 0, positive_attributes: must be a list of attributes, got 'gray'"),
+        (dict(positive_attributes=['shiny']), r"entry 0, positive_attributes: there is no class 'shiny'"),
+        (dict(negative_attributes=['']), r"entry 0, negative_attributes: there is no class ''"),
+        (dict(negative_attributes=[3]), r'entry 0, negative_attributes: there is no class 3'),
+        (dict(positive_attributes='gray'), r"entry 0, positive_attributes: must be a list of classes, got 'gray'"),
         (dict(positive_attributes=None), r'entry 0, positive_attributes: must be a list'),
         (dict(negative_attributes=...), 'entry 0: must be a dict with negative_attributes'),
         (dict(instance_id='2373241005'), r'entry 1: the instance_id 2373241005 is already in .*part1\.json, entry 0'),
@@ -160,7 +160,7 @@ def test_boxes_without_area_can_be_dropped(vaw_root):
     assert [info['sample_name'] for info in infos(build(vaw_root, drop_degenerate=True))] == ['2373241005']
 
 
-def test_an_instance_in_two_parts_is_refused(vaw_root):
+def test_an_instance_in_two_parts_is_rejected(vaw_root):
     with pytest.raises(AnnotationError, match=r'the instance_id 2373241004 is already in .*train_part1\.json, entry 0'):
         build(vaw_root, ['train_part1.json', 'train_part1.json'])
 

@@ -176,7 +176,7 @@ def test_the_configs_read_it(voc_root, year):
 
 
 @pytest.mark.parametrize(('argument', 'value'), [('split', 'minival'), ('difficult', 'maybe')])
-def test_unknown_choices_are_refused(argument, value):
+def test_unknown_choices_are_rejected(argument, value):
     with pytest.raises(ValueError, match=f'{argument} must be one of .*, got {value!r}'):
         VOC('data', **{argument: value})
 
@@ -186,7 +186,7 @@ def test_data_prefix_needs_both_folders():
         VOC('data', data_prefix=dict(img_path='JPEGImages'))
 
 
-def test_missing_files_are_told(tmp_path):
+def test_missing_files_are_named(tmp_path):
     dataset = VOC(str(tmp_path), 'train', lazy_init=True)
     expected = [str(tmp_path / part) for part in ('ImageSets/Main/train.txt', 'JPEGImages', 'Annotations')]
     assert dataset.missing_files() == expected
@@ -228,7 +228,7 @@ def test_an_id_cannot_leave_the_folders(voc_root, image_id):
         VOC(str(voc_root), 'train')
 
 
-def test_a_repeated_id_is_refused(voc_root):
+def test_a_repeated_id_is_rejected(voc_root):
     (voc_root / 'ImageSets' / 'Main' / 'train.txt').write_text('2008_000002\n2008_000003\n2008_000002\n')
     with pytest.raises(AnnotationError, match=r"train\.txt has the image id '2008_000002' more than once"):
         VOC(str(voc_root), 'train')

@@ -140,7 +140,7 @@ def test_chosen_answers_are_the_classes(data_root):
     assert [info['gt_score'].tolist() for info in infos(dataset)] == [[0, 1], np.float32([0.9, 0]).tolist(), [0, 0]]
 
 
-def test_soft_labels_are_refused_where_labels_must_be_hard(data_root):
+def test_soft_labels_are_rejected_where_labels_must_be_hard(data_root):
     with pytest.raises(AnnotationError, match=r'gt_score must be 1 \(positive\), 0 \(negative\) or -1'):
         read_labels(build(data_root))
     assert read_labels(build(data_root, score_rule='any')).labels.sum() == 5
@@ -208,7 +208,7 @@ def test_the_vocabulary_has_the_frequent_answers_in_a_fixed_order(tmp_path):
     assert list(out.parent.iterdir()) == [out]
 
 
-def test_a_vocabulary_that_cannot_be_made_is_refused(tmp_path):
+def test_a_vocabulary_that_cannot_be_made_is_rejected(tmp_path):
     train = vocabulary_source(tmp_path / 'train.json', ['yes'])
     out = tmp_path / 'answers.json'
     with pytest.raises(ValueError, match='min_count must leave some of the 1 answers, got 9'):
@@ -254,7 +254,7 @@ def changed_annotation(**changes) -> dict:
     [
         ('questions', dict(annotations=[]), "must have a list 'questions'"),
         ('questions', questions('train2014') | dict(questions=[]), 'must have samples, got none'),
-        ('questions', questions('train2014') | dict(data_subtype=None), "must name the split of its images in 'data_subtype'"),
+        ('questions', questions('train2014') | dict(data_subtype=None), "must name the split .* in 'data_subtype'"),
         ('questions', questions('train2014') | dict(data_subtype='/../x'), 'must name images by paths below'),
         ('questions', changed_question(question_id=458752001), 'has the question_id 458752001 more than once'),
         ('questions', changed_question(image_id='4'), "entry 0 of questions: image_id must be a whole number, got '4'"),

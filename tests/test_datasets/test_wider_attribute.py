@@ -100,7 +100,7 @@ def test_chosen_classes_keep_their_values(wider_root):
     assert dataset.get_cat_ids(0) == [1]
 
 
-def test_labels_of_two_persons_in_one_image_are_told_apart(wider_root):
+def test_labels_of_two_persons_in_one_image_are_distinguished(wider_root):
     samples = read_labels(build(wider_root))
     assert list(samples.keys) == [f'{PARADE}#0', f'{PARADE}#1', f'{FOOTBALL}#0']
     assert samples.labels[:, MALE].tolist() == [1, -1, 1]
@@ -114,7 +114,7 @@ def test_missing_files_are_named(tmp_path):
 
 
 def broken(**changes) -> dict:
-    """The content with changes to its first image, or to the first person in it."""
+    """Return the content with changes to its first image, or to the first person in it."""
     entries = content()
     image = entries['images'][0]
     for key, value in changes.items():

@@ -62,7 +62,7 @@ def test_precisions_are_one_for_each_class(precisions):
         mean_average_precision_of_groups(precisions, {'all': [0]})
 
 
-def test_a_name_of_two_classes_is_refused():
+def test_a_name_of_two_classes_is_rejected():
     assert checked_groups({'rare': ['cat', 1]}, 3, ['dog', 'dog', 'cat']) == {'rare': (2, 1)}
     with pytest.raises(ValueError, match=r"groups\['rare'\] must name one class by 'dog', got several"):
         checked_groups({'rare': ['dog']}, 3, ['dog', 'dog', 'cat'])
@@ -85,12 +85,12 @@ def test_frequencies_are_read_from_json(content, tmp_path):
         ([1, float('nan')], 'class_frequencies must be counts of at least 0, got nan for class 1'),
     ],
 )
-def test_bad_frequencies_are_refused(frequencies, message):
+def test_bad_frequencies_are_rejected(frequencies, message):
     with pytest.raises(ValueError, match=message):
         group_classes(frequencies)
 
 
-def test_bad_limits_and_files_are_refused(tmp_path):
+def test_bad_limits_and_files_are_rejected(tmp_path):
     with pytest.raises(ValueError, match=r'medium_from must be in \[0, head_from = 10\], got 20'):
         group_classes([1], medium_from=20, head_from=10)
     path = tmp_path / 'frequencies.json'
@@ -110,6 +110,6 @@ def test_bad_limits_and_files_are_refused(tmp_path):
         ('01', r"groups\['rare'\] must be a list of classes, got '01'"),
     ],
 )
-def test_bad_groups_are_refused(members, message):
+def test_bad_groups_are_rejected(members, message):
     with pytest.raises(ValueError, match=message):
         mean_average_precision_of_groups([0.5, 1.0], {'rare': members})

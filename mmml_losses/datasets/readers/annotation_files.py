@@ -1,4 +1,4 @@
-"""Read annotation files: json, csv and lists. Every error names the file and the place in it."""
+"""Read annotation files: json, csv and lists. An unfit file is an AnnotationError that names the file and the line."""
 
 from __future__ import annotations
 
@@ -18,15 +18,7 @@ from ...utils.errors import AnnotationError, MissingDataError
 
 
 def read_json(path: str | os.PathLike, kind: type[dict] | type[list]) -> dict | list:
-    """Read a json file.
-
-    Args:
-        path: The file.
-        kind: What it must hold, ``dict`` or ``list``.
-
-    Raises:
-        AnnotationError: It is not json, or holds something else.
-    """
+    """Read a json file that must hold a dict, or a list."""
     try:
         content = json.loads(Path(path).read_text(encoding='utf-8'))
     # A json error and a UnicodeDecodeError are ValueErrors; nested too deep is a RecursionError.
@@ -38,11 +30,7 @@ def read_json(path: str | os.PathLike, kind: type[dict] | type[list]) -> dict | 
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
-    """Yield the stripped lines of a text file that are not blank, each with its number from 1.
-
-    Raises:
-        AnnotationError: It is not text in UTF-8.
-    """
+    """Yield the stripped lines of a text file that are not blank, each with its number from 1."""
     try:
         # A byte order mark, which some tools write, is no part of the first line.
         with Path(path).open(encoding='utf-8-sig') as file:
@@ -56,16 +44,7 @@ def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
 def read_csv(
     path: str | os.PathLike, columns: Sequence[str], delimiter: str = ','
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the requested columns of each row of a csv file with a header, each with its line number.
-
-    Args:
-        path: The file.
-        columns: Names that must be in the header; other columns are skipped.
-        delimiter: What separates the columns.
-
-    Raises:
-        AnnotationError: A column is not in the header, a row is too short, or it is no csv file.
-    """
+    """Yield the requested columns of each row of a csv file, each with its line number; they must be in its header."""
     try:
         with Path(path).open(encoding='utf-8-sig', newline='') as file:
             rows = csv.reader(file, delimiter=delimiter)
@@ -90,16 +69,7 @@ def read_csv(
 
 
 def read_listed(path: str | os.PathLike, what: str, listed_in: str | os.PathLike) -> bytes:
-    """Read a file that another file requires.
-
-    Args:
-        path: The file.
-        what: What it holds, for the error message.
-        listed_in: The other file.
-
-    Raises:
-        MissingDataError: It does not exist.
-    """
+    """Read a file that another file lists; ``what`` describes its content in the error if it does not exist."""
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
@@ -107,26 +77,14 @@ def read_listed(path: str | os.PathLike, what: str, listed_in: str | os.PathLike
 
 
 def require_keys(entry: object, keys: Sequence[str], place: str) -> None:
-    """Reject an entry of a json file that is not a dict, or lacks a key.
-
-    Args:
-        entry: The entry.
-        keys: What it must have.
-        place: File and position of the entry, for the error message.
-    """
+    """Reject an entry of a json file that is not a dict, or lacks a key; ``place`` is its file and position."""
     absent = [key for key in keys if not isinstance(entry, dict) or key not in entry]
     if absent:
         raise AnnotationError(f'{place}: must be a dict with {", ".join(absent)}')
 
 
-def refuse_repeated(values: Iterable[Hashable], path: str | os.PathLike, what: str) -> None:
-    """Reject a file in which a value appears more than once.
-
-    Args:
-        values: The values.
-        path: The file.
-        what: What the values are, such as ``'image id'``.
-    """
+def reject_repeated(values: Iterable[Hashable], path: str | os.PathLike, what: str) -> None:
+    """Reject a file in which a value appears more than once; ``what`` is its kind, such as ``'image id'``."""
     seen = set()
     for value in values:
         if value in seen:
@@ -141,9 +99,6 @@ def read_class_list(path: str | os.PathLike, separator: str, *, header: str = ''
         path: The file.
         separator: What separates identifier and name, such as ``','``. An identifier alone is also the name.
         header: Start of a first line that is no class.
-
-    Raises:
-        AnnotationError: A line has no identifier or an empty name, an identifier is repeated, or there is none.
     """
     classes = []
     for number, line in read_lines(path):
@@ -157,17 +112,12 @@ def read_class_list(path: str | os.PathLike, separator: str, *, header: str = ''
         classes.append((identifier, name or identifier))
     if not classes:
         raise AnnotationError(f'{path} must list classes, got an empty file')
-    refuse_repeated((identifier for identifier, _ in classes), path, 'class')
+    reject_repeated((identifier for identifier, _ in classes), path, 'class')
     return dict(classes)
 
 
 def distinct_names(classes: Mapping[str, str], identifiers: Iterable[str]) -> dict[str, str]:
-    """Return a different name for each class: the identifier is added to a name that several classes share.
-
-    Args:
-        classes: Names by identifier.
-        identifiers: The classes to name.
-    """
+    """Return the names of some classes by identifier, and add the identifier to a name that several classes share."""
     names = {identifier: classes[identifier] for identifier in identifiers}
     counts = Counter(names.values())
     return {key: name if counts[name] == 1 else f'{name} ({key})' for key, name in names.items()}
@@ -181,15 +131,9 @@ def box_problem(box: object) -> str:
 
 
 def read_box(box: object, place: str, drop_degenerate: bool = False) -> list[float] | None:
-    """Read a box of an annotation file.
+    """Read a box ``[x, y, width, height]`` at a place of an annotation file; reject anything else.
 
-    Args:
-        box: ``[x, y, width, height]``.
-        place: File and position of the box, for the error message.
-        drop_degenerate: Whether to return None for a box without an area.
-
-    Raises:
-        AnnotationError: It is no box, or it has no area.
+    A box without an area is None with ``drop_degenerate``, and rejected otherwise.
     """
     problem = box_problem(box)
     if not problem:

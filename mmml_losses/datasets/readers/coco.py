@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...registry import DATASETS
 from ...utils.errors import AnnotationError
-from .annotation_files import refuse_repeated
+from .annotation_files import reject_repeated
 from .reader import MultiLabelReader
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _read_coco(path: str) -> COCO:
     if problem:
         raise AnnotationError(f'{path} is not a COCO annotation file: {problem}')
     for key, what in (('images', 'image id'), ('categories', 'category id')):
-        refuse_repeated((entry['id'] for entry in coco.dataset[key]), path, what)
+        reject_repeated((entry['id'] for entry in coco.dataset[key]), path, what)
     return coco
 
 

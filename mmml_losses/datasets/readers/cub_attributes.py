@@ -10,7 +10,7 @@ import numpy as np
 from ...registry import DATASETS
 from ...utils.arguments import check_choice
 from ...utils.errors import AnnotationError
-from .annotation_files import read_lines, refuse_repeated
+from .annotation_files import read_lines, reject_repeated
 from .reader import MultiLabelReader
 
 SPLITS = dict(train='1', test='0')
@@ -84,7 +84,7 @@ class CUBAttributes(MultiLabelReader):
         names = _read_names(images_file, 'image')
         parts = _read_split(split_file, names)
         attributes = _read_names(attributes_file, 'attribute')
-        refuse_repeated(attributes.values(), attributes_file, 'attribute')
+        reject_repeated(attributes.values(), attributes_file, 'attribute')
         classes = self.choose_classes(list(attributes.values()), attributes_file)
         _check_certainties(certainties_file)
         present, certainty = _read_labels(labels_file, list(names), list(attributes))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from mmengine.dataset import force_full_init
@@ -12,7 +11,7 @@ from ...registry import DATASETS
 from ...utils.errors import AnnotationError
 from ...utils.files import FeatureFile
 from ..labels.sample_labels import NEGATIVE, POSITIVE, UNKNOWN, columns_of
-from .annotation_files import refuse_repeated
+from .annotation_files import reject_repeated
 from .reader import MultiLabelReader
 
 BLOCK = 1024
@@ -74,14 +73,9 @@ class FeatureDataset(MultiLabelReader):
         self.classes_name, self.needs_classes = classes or 'classes', classes is not None
         super().__init__(ann_file, data_root, metainfo=metainfo, pipeline=[_copy_features, *pipeline], **kwargs)
 
-    def missing_files(self) -> list[str]:
-        """Return the file, if it does not exist."""
-        return [] if Path(self.ann_file).is_file() else [self.ann_file]
-
-    def load_data_list(self) -> list[dict]:
-        """Read the file without the features."""
-        FeatureFile(self.ann_file)  # the reader's error for a missing file would mention images
-        return super().load_data_list()
+    def image_folders(self) -> list[str]:
+        """Return nothing: features need no images."""
+        return []
 
     def read_samples(self) -> Iterator[dict]:
         """Yield the samples, each with the number of its row in place of features."""
@@ -122,11 +116,7 @@ class FeatureDataset(MultiLabelReader):
 
     @force_full_init
     def label_array(self, name: str) -> np.ndarray:
-        """Read other labels of this dataset's samples from the same file, (N, C) int8, or float32 if some are soft.
-
-        Args:
-            name: Name of the array.
-        """
+        """Read another array of labels for this dataset's samples, (N, C) int8, or float32 if some are soft."""
         labels = FeatureFile(self.ann_file).array(name).values
         return self._checked_labels(labels, name)[self.rows()]
 
@@ -142,7 +132,7 @@ class FeatureDataset(MultiLabelReader):
         names = file.array(name).values
         if names.shape != (count,) or names.dtype.kind not in 'iuU':
             raise self._error(name, f'must be integers or text ({count},)', names)
-        refuse_repeated(names.tolist(), self.ann_file, f'entry of {name!r}')
+        reject_repeated(names.tolist(), self.ann_file, f'entry of {name!r}')
         return names.tolist()
 
     def _checked_labels(self, labels: np.ndarray, name: str) -> np.ndarray:
@@ -170,11 +160,7 @@ class FeatureDataset(MultiLabelReader):
 
 
 def sparse_labels(labels: np.ndarray) -> Iterator[dict]:
-    """Yield labels in the sparse form of a reader, see :class:`MultiLabelReader`.
-
-    Args:
-        labels: (N, C) with 1, 0 and -1, or soft.
-    """
+    """Yield labels (N, C) with 1, 0 and -1, or soft ones, in the sparse form of :class:`MultiLabelReader`."""
     num_unknown = sum(int((block == UNKNOWN).sum()) for block in _blocks(labels))
     num_negative = sum(int((block == NEGATIVE).sum()) for block in _blocks(labels))
     # The shorter list, the same one for all samples.
@@ -193,10 +179,7 @@ def sparse_labels(labels: np.ndarray) -> Iterator[dict]:
 def feature_statistics(datasets: Iterable[FeatureDataset]) -> tuple[np.ndarray, np.ndarray]:
     """Compute mean and standard deviation of each feature over all samples, (D,) float64, in one pass over blocks.
 
-    A constant feature has the deviation 1, so that a division by it changes nothing.
-
-    Args:
-        datasets: At least one, all of the same D.
+    A constant feature has the deviation 1, so that a division by it changes nothing. All datasets must have the same D.
     """
     count, mean, squares = 0, 0.0, 0.0
     for dataset in datasets:

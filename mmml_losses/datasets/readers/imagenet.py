@@ -22,10 +22,10 @@ class ImageNetMultiLabel(MultiLabelReader):
     """Images of ImageNet, or of any dataset in its layout, each with the one class it was labelled with.
 
     Every item is ``dict(img_path=..., gt_label=[class index], img_id='n01440764_10026')``; see
-    :class:`MultiLabelReader`. The layouts are those of mmpretrain's ``ImageNet``, and give the same indices:
+    :class:`MultiLabelReader`. The layouts and class indices are the same as in mmpretrain's ``ImageNet``:
 
     - a folder for each class, ``train/n01440764/n01440764_10026.JPEG``: the classes are the folders in alphabetical
-      order, or those of ``classes_file``, in its order;
+      order, or the classes of ``classes_file``, in its order;
     - a list with a path and a class index a line, ``meta/train.txt``: ``classes_file`` or ``classes`` in metainfo names
       the class of each index.
 
@@ -33,7 +33,7 @@ class ImageNetMultiLabel(MultiLabelReader):
         data_root: Folder that all other paths are relative to.
         split: ``'train'`` or ``'val'``. The labels of the test set are not public.
         ann_file: The list; by default ``meta/<split>.txt`` if it exists, and otherwise none.
-        data_prefix: Folder of the images; that of the split by default.
+        data_prefix: Folder of the images; the name of the split by default.
         classes_file: Classes, one a line: the identifier, alone or with a space and the name behind it
             (``n01440764 tench, Tinca tinca``). Where classes share a name, the identifier is added to it.
         others: Label of all other classes of an image: ``'negative'``, or ``'unknown'`` (-1), since an image may show

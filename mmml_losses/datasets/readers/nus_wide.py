@@ -10,7 +10,7 @@ from ...registry import DATASETS
 from ...utils.arguments import check_choice
 from ...utils.errors import AnnotationError
 from ..labels.random_numbers import uniform_numbers
-from .annotation_files import read_csv, read_lines, read_listed, refuse_repeated
+from .annotation_files import read_csv, read_lines, read_listed, reject_repeated
 from .reader import MultiLabelReader
 
 SPLITS = ('train', 'test')
@@ -40,19 +40,18 @@ class NUSWIDE(MultiLabelReader):
 
     ``protocol`` chooses the images of a split:
 
-    - ``'csv'``: those of a table with the columns ``filepath``, ``label`` (concepts, as ``"['clouds', 'sky']"`` or with
-      commas alone) and ``split_name`` (``train``, and ``val`` or ``test``), as it was published with ASL. All of them
-      have a label; the Hill and SPLC paper counts 119,103 and 50,720.
+    - ``'csv'``: all images of a table with the columns ``filepath``, ``label`` (concepts, as ``"['clouds', 'sky']"`` or
+      with commas alone) and ``split_name`` (``train``, and ``val`` or ``test``), as published with ASL. All have a
+      label; the Hill and SPLC paper counts 119,103 and 50,720.
     - ``'official'``: ``ImageList/{Train,Test}Imagelist.txt`` with ``Groundtruth/TrainTestLabels``, 161,789 and 107,859.
     - ``'combined'``: the official lists together, split again. ``split_file`` lists the images; without it
-      ``train_images`` of them are drawn, by their names. ``skip_missing`` and ``drop_empty`` leave out images before
-      the draw: the LASD paper had 210,260 left, for 150,000 and 60,260. The authors' split is not published, and it
-      depends on the images that exist: keep the list for a comparison.
+      ``train_images`` of them are drawn, by their names, after ``skip_missing`` and ``drop_empty`` left out images. The
+      LASD paper had 210,260 left, for 150,000 and 60,260; its split is not published. Other images give another split.
 
     Args:
         data_root: Folder that all other paths are relative to.
         split: ``'train'`` or ``'test'``.
-        protocol: See above.
+        protocol: ``'csv'``, ``'official'`` or ``'combined'``.
         data_prefix: Folder of the images.
         csv_file: The table, for ``'csv'``.
         split_file: Images of the split, one a line, for ``'combined'``.
@@ -100,7 +99,7 @@ class NUSWIDE(MultiLabelReader):
         return super().image_folders() + [self.path_below_root(LABEL_FOLDER)] * (self.protocol != 'csv')
 
     def load_data_list(self) -> list[dict]:
-        """Read the annotation files, and draw the images of the split where that is asked for."""
+        """Read the annotation files, and draw the images of the split if needed."""
         samples = super().load_data_list()
         if self.protocol != 'combined' or self.split_file:
             return samples
@@ -118,30 +117,27 @@ class NUSWIDE(MultiLabelReader):
 
     def read_samples(self) -> Iterator[dict]:
         """Yield the images of the protocol with the concepts in each."""
-        names = self._concepts()
-        classes = self.choose_classes(names, self.concepts_file or type(self).__name__)
+        classes = self.choose_classes(self._concepts(), self.concepts_file or type(self).__name__)
         if self.protocol == 'csv':
-            yield from self._read_table(set(names), classes)
+            yield from self._read_table()
             return
         images = [image for part in self._parts for image in self._read_part(part, classes)]
-        refuse_repeated((name for name, _ in images), ' and '.join(self.annotation_files()), 'image')
+        reject_repeated((name for name, _ in images), ' and '.join(self.annotation_files()), 'image')
         if self.split_file:
             images = self._choose_listed(dict(images))
+        list_file = self.annotation_files()[0]
         for name, labels in images:
-            yield self._sample(name, labels, self.annotation_files()[0])
+            yield dict(img_path=self.image_path(name, list_file), gt_label=labels, img_id=name)
 
     def _concepts(self) -> tuple[str, ...]:
         if not self.concepts_file:
             return NUS_WIDE_CONCEPTS
         path = self.path_below_root(self.concepts_file)
         concepts = tuple(line for _, line in read_lines(path))
-        refuse_repeated(concepts, path, 'concept')
+        reject_repeated(concepts, path, 'concept')
         return concepts
 
-    def _sample(self, name: str, labels: list[int], listed_in: str) -> dict:
-        return dict(img_path=self.image_path(name, listed_in), gt_label=labels, img_id=name)
-
-    def _read_table(self, concepts: set[str], classes: dict[str, int]) -> Iterator[dict]:
+    def _read_table(self) -> Iterator[dict]:
         seen = set()
         for line, (path, label, split) in read_csv(self.ann_file, ('filepath', 'label', 'split_name')):
             place = f'{self.ann_file}, line {line}'
@@ -152,11 +148,8 @@ class NUSWIDE(MultiLabelReader):
                 raise AnnotationError(f'{place}: {name} is there more than once')
             seen.add(name)
             if CSV_SPLITS[split] == self.split:
-                named = _listed(label)
-                if not named <= concepts:
-                    unknown = ', '.join(sorted(map(repr, named - concepts)))
-                    raise AnnotationError(f'{place}: label must list concepts, or be [] for none, got {unknown}')
-                yield self._sample(name, sorted(classes[concept] for concept in named & classes.keys()), place)
+                labels = self.class_indices(_listed(label), f'{place}, label')
+                yield dict(img_path=self.image_path(name, place), gt_label=labels, img_id=name)
 
     def _read_part(self, part: str, classes: dict[str, int]) -> list[tuple[str, list[int]]]:
         """Return the images of an official list, each with its labels."""
@@ -171,7 +164,7 @@ class NUSWIDE(MultiLabelReader):
     def _choose_listed(self, labels: dict[str, list[int]]) -> list[tuple[str, list[int]]]:
         path = self.path_below_root(self.split_file)
         chosen = [(number, _with_slashes(line)) for number, line in read_lines(path)]
-        refuse_repeated((name for _, name in chosen), path, 'image')
+        reject_repeated((name for _, name in chosen), path, 'image')
         for number, name in chosen:
             if name not in labels:
                 raise AnnotationError(f'{path}, line {number}: {name} is not in the official lists of images')
@@ -183,14 +176,14 @@ def _with_slashes(name: str) -> str:
     return name.strip().replace('\\', '/')
 
 
-def _listed(label: str) -> set[str]:
+def _listed(label: str) -> list[str]:
     """Return the concepts of a list that is written as in Python, or with commas alone."""
     inner = label.strip()
     if inner.startswith('[') and inner.endswith(']'):
         inner = inner[1:-1].strip()
         if not inner:
-            return set()
-    return {concept.strip().strip('\'"') for concept in inner.split(',')}
+            return []
+    return [concept.strip().strip('\'"') for concept in inner.split(',')]
 
 
 def _read_column(path: str, length: int, listed_in: str) -> np.ndarray:

@@ -17,7 +17,7 @@ from .reader import MultiLabelReader
 
 OTHERS = ('unknown', 'negative')
 # Statements of the rows about a class in an image, combined by bitwise or.
-PERSON_SAYS_YES, PERSON_SAYS_NO, MACHINE_SAYS_YES = 1, 2, 4
+PERSON_YES, PERSON_NO, MACHINE_YES = 1, 2, 4
 
 
 @DATASETS.register_module()
@@ -26,8 +26,8 @@ class OpenImages(MultiLabelReader):
 
     Reads the tables of image labels of all versions (columns ``ImageID``, ``Source``, ``LabelName``, ``Confidence``).
     A row with confidence 1 makes a positive, one with 0 a negative, and every other class is unknown. Every item is
-    ``dict(img_path=..., gt_label=[...], gt_score=..., img_id='000002b66c9c498e')`` with ``gt_score`` of 1, 0 and -1,
-    in the order in which the images appear; see :class:`MultiLabelReader`. Images are ``<ImageID>.jpg``.
+    ``dict(img_path=..., gt_label=[...], gt_score=..., img_id='000002b66c9c498e')``, in the order in which the images
+    appear; see :class:`MultiLabelReader`. Images are ``<ImageID>.jpg``.
 
     - Where people disagree, with rows 1 and 0 for one image and class, the label is unknown.
     - Rows of classes that are not listed are skipped, and images without any known label are left out.
@@ -74,8 +74,10 @@ class OpenImages(MultiLabelReader):
         """Yield the images of the table with their known labels."""
         names = self._read_names()
         classes = self.choose_classes(list(names.values()), self.path_below_root(self.classes_file))
-        image_ids, keys, says = self._read_table({key: classes.get(name) for key, name in names.items()}, len(classes))
-        listed = [_per_image(part, len(classes), len(image_ids)) for part in _settle(keys, says)]
+        image_ids, keys, statements = self._read_table(
+            {key: classes.get(name) for key, name in names.items()}, len(classes)
+        )
+        listed = [_per_image(part, len(classes), len(image_ids)) for part in _settle(keys, statements)]
         for image_id, present, absent, disputed in zip(image_ids, *listed, strict=True):
             if present or absent:
                 sample = dict(img_path=self.image_path(f'{image_id}.jpg'), gt_label=present, img_id=image_id)
@@ -97,7 +99,7 @@ class OpenImages(MultiLabelReader):
     def _read_table(self, classes: dict[str, int | None], width: int) -> tuple[list[str], np.ndarray, np.ndarray]:
         """Return the names of the images; and for each row the key (image times ``width`` plus class) and statement."""
         images: dict[str, int] = {}
-        keys, says = array('q'), array('B')
+        keys, statements = array('q'), array('B')
         meanings: dict[tuple[str, str], int] = {}
         rows = read_csv(self.ann_file, ('ImageID', 'Source', 'LabelName', 'Confidence'))
         for line, (image_id, source, label, confidence) in rows:
@@ -105,15 +107,19 @@ class OpenImages(MultiLabelReader):
             if meaning is None:
                 meaning = meanings[source, confidence] = self._meaning(source, confidence, line)
             if label not in classes:
-                _check_identifier(label, f'{self.ann_file}, line {line}')
-                classes[label] = None  # known, and not asked for
+                if not re.fullmatch(r'/[a-z]/\S+', label):
+                    raise AnnotationError(
+                        f'{self.ann_file}, line {line}: LabelName must be an identifier such as /m/011k07, '
+                        f'got {label!r}'
+                    )
+                classes[label] = None  # known, but not listed
             column = classes[label]
             if meaning and column is not None:
                 if not image_id:
                     raise AnnotationError(f'{self.ann_file}, line {line}: ImageID must name an image, got nothing')
                 keys.append(images.setdefault(image_id, len(images)) * width + column)
-                says.append(meaning)
-        return list(images), np.frombuffer(keys, dtype=np.int64), np.frombuffer(says, dtype=np.uint8)
+                statements.append(meaning)
+        return list(images), np.frombuffer(keys, dtype=np.int64), np.frombuffer(statements, dtype=np.uint8)
 
     def _meaning(self, source: str, confidence: str, line: int) -> int:
         place = f'{self.ann_file}, line {line}'
@@ -129,21 +135,21 @@ class OpenImages(MultiLabelReader):
                 )
             if not 0 <= value <= 1:
                 raise AnnotationError(f'{place}: Confidence must be in [0, 1], got {confidence}')
-            return MACHINE_SAYS_YES if value >= self.machine_confidence else 0
+            return MACHINE_YES if value >= self.machine_confidence else 0
         if value not in (0, 1):
             raise AnnotationError(f'{place}: Confidence of the source {source} must be 0 or 1, got {confidence}')
-        return PERSON_SAYS_YES if value else PERSON_SAYS_NO
+        return PERSON_YES if value else PERSON_NO
 
 
-def _settle(keys: np.ndarray, says: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _settle(keys: np.ndarray, statements: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the keys that are positive, negative and disputed by all rows together, ascending."""
     order = np.argsort(keys, kind='stable')
-    keys, says = keys[order], says[order]
+    keys, statements = keys[order], statements[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
-    keys, says = keys[first], np.bitwise_or.reduceat(says, first) if len(first) else says
-    people = says & (PERSON_SAYS_YES | PERSON_SAYS_NO)
-    positive = (people == PERSON_SAYS_YES) | (says == MACHINE_SAYS_YES)
-    return keys[positive], keys[people == PERSON_SAYS_NO], keys[people == PERSON_SAYS_YES | PERSON_SAYS_NO]
+    keys, statements = keys[first], np.bitwise_or.reduceat(statements, first) if len(first) else statements
+    people = statements & (PERSON_YES | PERSON_NO)
+    positive = (people == PERSON_YES) | (statements == MACHINE_YES)
+    return keys[positive], keys[people == PERSON_NO], keys[people == PERSON_YES | PERSON_NO]
 
 
 def _per_image(keys: np.ndarray, width: int, num_images: int) -> Iterator[list[int]]:
@@ -152,8 +158,3 @@ def _per_image(keys: np.ndarray, width: int, num_images: int) -> Iterator[list[i
     bounds = np.searchsorted(images, np.arange(num_images + 1)).tolist()
     labels = labels.tolist()  # many short slices of an array are slow
     return (labels[start:stop] for start, stop in pairwise(bounds))
-
-
-def _check_identifier(label: str, place: str) -> None:
-    if not re.fullmatch(r'/[a-z]/\S+', label):
-        raise AnnotationError(f'{place}: LabelName must be an identifier such as /m/011k07, got {label!r}')

@@ -76,7 +76,8 @@ class MultiLabelReader(BaseDataset):
     def read_samples(self) -> Iterable[dict]:
         """Yield the samples of the annotation files, as described for the class.
 
-        Call :meth:`choose_classes` first, and make the paths of images with :meth:`image_path`.
+        Call :meth:`choose_classes` first; :meth:`class_indices` converts lists of class names, and :meth:`image_path`
+        makes the paths of images.
         """
         raise NotImplementedError
 
@@ -89,7 +90,7 @@ class MultiLabelReader(BaseDataset):
         return [self.data_prefix['img_path']]
 
     @property
-    def CLASSES(self) -> tuple[str, ...] | None:  # noqa: N802 (the name that mmpretrain's hooks ask for)
+    def CLASSES(self) -> tuple[str, ...] | None:  # noqa: N802 (the name that mmpretrain's hooks use)
         """Class names in the order of the class indices; None until the annotations are read."""
         classes = self._metainfo.get('classes')
         return None if classes is None else tuple(classes)
@@ -102,18 +103,19 @@ class MultiLabelReader(BaseDataset):
 
     def load_data_list(self) -> list[dict]:
         """Read the annotation files, and take the class names from them."""
-        missing, files = self.missing_files(), self.annotation_files()
+        missing, files, folders = self.missing_files(), self.annotation_files(), self.image_folders()
         if missing:
-            annotations = f'the annotation file{"s" * (len(files) > 1)} {", ".join(files)} and ' if files else ''
+            needs = [f'the annotation file{"s" * (len(files) > 1)} {", ".join(files)}'] if files else []
+            needs += [f'the images in {", ".join(folders)}'] if folders else []
             raise MissingDataError(
-                f'{type(self).__name__} needs {annotations}the images in {", ".join(self.image_folders())}, seen from '
-                f'{Path.cwd()}; missing or empty: {", ".join(missing)}',
+                f'{type(self).__name__} needs {" and ".join(needs)}, seen from {Path.cwd()}; missing or empty: '
+                f'{", ".join(missing)}',
                 missing,
             )
         samples = [sample for sample in self.read_samples() if sample['gt_label'] or not self.drop_empty]
         if not samples:  # which MMEngine could not serialise
             problem = 'with a positive label' if self.drop_empty else 'at all'
-            raise AnnotationError(f'{", ".join(files or self.image_folders())} must have samples, got none {problem}')
+            raise AnnotationError(f'{", ".join(files or folders)} must have samples, got none {problem}')
         return self._with_image(samples) if self.skip_missing else samples
 
     def _with_image(self, samples: list[dict]) -> list[dict]:
@@ -134,12 +136,15 @@ class MultiLabelReader(BaseDataset):
             print_log(f'{left_out} are not in {folder} and are left out', logger='current')
         return kept
 
-    def choose_classes(self, names: Sequence[str], source: str | os.PathLike) -> dict[str, int]:
+    def choose_classes(
+        self, names: Sequence[str], source: str | os.PathLike, others: Sequence[str] = ()
+    ) -> dict[str, int]:
         """Store the class names, and return the index of each class by its name.
 
         Args:
             names: All classes of the dataset, in its order. ``classes`` in metainfo may choose some of them.
             source: The file that lists them, for error messages.
+            others: Names that :meth:`class_indices` skips, because they are no classes.
         """
         chosen = self.CLASSES or tuple(names)
         known = set(names)
@@ -150,21 +155,30 @@ class MultiLabelReader(BaseDataset):
         if repeated:
             raise ValueError(f'classes in metainfo must each be there once, got several of {", ".join(repeated)}')
         self._metainfo['classes'] = chosen
-        return {name: index for index, name in enumerate(chosen)}
+        indices = {name: index for index, name in enumerate(chosen)}
+        self._class_source, self._index_of = source, {name: indices.get(name) for name in (*names, *others)}
+        return indices
+
+    def class_indices(self, names: object, place: str) -> list[int]:
+        """Return the ascending indices of a list of class names, without classes that were not chosen.
+
+        Reject anything but a list of known names; ``place`` is its position, for the error message.
+        """
+        if not isinstance(names, list):
+            raise AnnotationError(f'{place}: must be a list of classes, got {names!r}')
+        unknown = [name for name in names if not isinstance(name, str) or name not in self._index_of]
+        if unknown:
+            raise AnnotationError(f'{place}: there is no class {unknown[0]!r} in {self._class_source}')
+        return sorted({index for name in names if (index := self._index_of[name]) is not None})
 
     def path_below_root(self, name: str) -> str:
         """Return the path of a file that is given relative to ``data_root``."""
         return str(Path(self.data_root) / Path(name).expanduser())
 
     def image_path(self, name: str, ann_file: str | os.PathLike | None = None) -> str:
-        """Return the path of an image below the folder of the images.
+        """Return the path of an image below the folder of the images; reject a name that leads out of it.
 
-        Args:
-            name: The name in an annotation file.
-            ann_file: That file, for error messages; ``self.ann_file`` by default.
-
-        Raises:
-            AnnotationError: The name leads out of the folder.
+        The error names ``ann_file``, which has the name; by default ``self.ann_file``.
         """
         if not isinstance(name, str) or not name or leaves_its_folder(name):
             raise AnnotationError(

@@ -21,7 +21,7 @@ INSTANCE_KEYS = ('image_id', 'instance_id', 'instance_bbox', 'positive_attribute
 class VAW(MultiLabelReader):
     """Object instances of VAW, each a sample of its own, with its present and its absent attributes.
 
-    The annotation files are those of the release, and the images of Visual Genome are in the folders of its archives::
+    The annotation files come from the release, and the images of Visual Genome are in the folders of its archives::
 
         data/vaw/
           attribute_index.json
@@ -80,10 +80,7 @@ class VAW(MultiLabelReader):
     def read_samples(self) -> Iterator[dict]:
         """Yield the instances of all files, in their order."""
         attribute_file, *instance_files = self.annotation_files()
-        names = _read_attributes(attribute_file)
-        classes = self.choose_classes(names, attribute_file)
-        # None for an attribute that is known and was not chosen.
-        class_of = {name: classes.get(name) for name in names}
+        self.choose_classes(_read_attributes(attribute_file), attribute_file)
         folder_of = self._folders_by_image()
         place_of: dict[str, str] = {}
         contradicted = []
@@ -93,7 +90,7 @@ class VAW(MultiLabelReader):
                 raise AnnotationError(f'{place}: the instance_id {name} is already in {place_of[name]}')
             place_of[name] = place
             positive, negative = (
-                _class_indices(instance[key], class_of, f'{place}, {key}')
+                set(self.class_indices(instance[key], f'{place}, {key}'))
                 for key in ('positive_attributes', 'negative_attributes')
             )
             contradicted += [name] * len(positive & negative)
@@ -151,13 +148,3 @@ def _read_instances(files: Sequence[str]) -> Iterator[tuple[str, str, dict]]:
             place = f'{file}, entry {number}'
             require_keys(instance, INSTANCE_KEYS, place)
             yield place, file, instance
-
-
-def _class_indices(names: Sequence[str], class_of: dict[str, int | None], place: str) -> set[int]:
-    """Return the indices of attributes, without those that were not chosen."""
-    if not isinstance(names, list):
-        raise AnnotationError(f'{place}: must be a list of attributes, got {names!r}')
-    unknown = [name for name in names if not isinstance(name, str) or name not in class_of]
-    if unknown:
-        raise AnnotationError(f'{place}: there is no attribute {unknown[0]!r} in the index of attributes')
-    return {class_of[name] for name in names} - {None}

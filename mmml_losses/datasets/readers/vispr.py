@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...registry import DATASETS
 from ...utils.errors import AnnotationError, MissingDataError
-from .annotation_files import read_csv, read_json, read_lines, refuse_repeated
+from .annotation_files import read_csv, read_json, read_lines, reject_repeated
 from .reader import MultiLabelReader, has_entries, leaves_its_folder
 
 
@@ -69,20 +69,21 @@ class VISPR(MultiLabelReader):
     def read_samples(self) -> Iterator[dict]:
         """Yield the images of all lists, in their order."""
         attribute_file, *lists = self.annotation_files()
-        attributes = _read_attributes(attribute_file)
-        names = [name for name, is_class in attributes.items() if is_class]
-        classes = self.choose_classes(names, attribute_file)
+        classes, others = _read_attributes(attribute_file)
+        self.choose_classes(classes, attribute_file, others)
         place_of: dict[str, str] = {}
         for path in (path for each in lists for path in self._annotations(each)):
             content = read_json(path, dict)
-            labels = _checked_labels(content.get('labels'), attributes, path, attribute_file)
+            labels = content.get('labels')
+            if not labels:
+                raise AnnotationError(f"{path} must have 'labels', a list of at least one attribute_id, got {labels!r}")
             img_path = self.image_path(content.get('image_path'), path)
             if img_path in place_of:
                 raise AnnotationError(f'{path} is about {content["image_path"]}, as {place_of[img_path]} is')
             place_of[img_path] = path
             yield dict(
                 img_path=img_path,
-                gt_label=sorted({classes[label] for label in labels if label in classes}),
+                gt_label=self.class_indices(labels, f'{path}, labels'),
                 img_id=Path(img_path).stem,
             )
 
@@ -103,26 +104,15 @@ class VISPR(MultiLabelReader):
             yield annotation
 
 
-def _read_attributes(path: str) -> dict[str, bool]:
-    """Return the attributes in the order of ``idx``, each with whether it is a class."""
+def _read_attributes(path: str) -> tuple[list[str], list[str]]:
+    """Return the attributes that are classes, in the order of ``idx``, and all others."""
     rows = list(read_csv(path, ('idx', 'attribute_id'), delimiter='\t'))
     for line, (index, name) in rows:
         if not name or (index and not (index.isascii() and index.isdigit())):
             raise AnnotationError(f'{path}, line {line}: must have a number or nothing, and an id, got {[index, name]}')
-    refuse_repeated((name for _, (_, name) in rows), path, 'attribute_id')
+    reject_repeated((name for _, (_, name) in rows), path, 'attribute_id')
     numbered = [(int(index), name) for _, (index, name) in rows if index]
-    refuse_repeated((index for index, _ in numbered), path, 'idx')
+    reject_repeated((index for index, _ in numbered), path, 'idx')
     if not numbered:
         raise AnnotationError(f'{path} has no attribute with an idx')
-    others = [name for _, (index, name) in rows if not index]
-    return dict.fromkeys((name for _, name in sorted(numbered)), True) | dict.fromkeys(others, False)
-
-
-def _checked_labels(labels: object, known: Mapping[str, bool], path: str, attribute_file: str) -> list[str]:
-    """Return the labels of an annotation; all of them must be attributes."""
-    if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
-        raise AnnotationError(f"{path} must have 'labels', a list of at least one attribute_id, got {labels!r}")
-    unknown = [label for label in labels if label not in known]
-    if unknown:
-        raise AnnotationError(f'{path} has the label {unknown[0]!r}, which {attribute_file} does not have')
-    return labels
+    return [name for _, name in sorted(numbered)], [name for _, (index, name) in rows if not index]

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from ...registry import DATASETS
 from ...utils.arguments import check_choice
 from ...utils.errors import AnnotationError, MissingDataError
-from .annotation_files import read_lines, read_listed, refuse_repeated
+from .annotation_files import read_lines, read_listed, reject_repeated
 from .reader import MultiLabelReader
 
 SPLITS = ('train', 'val', 'trainval', 'test')
@@ -26,9 +26,9 @@ class VOC(MultiLabelReader):
     """Images of PASCAL VOC 2007 or 2012 with the classes of the objects in each.
 
     The 20 classes are in alphabetical order. Every item is ``dict(img_path=..., gt_label=[...], label_areas=[...],
-    img_id='2008_000002')``, in the order of the image set; see :class:`MultiLabelReader`. An area is that of the
-    largest box that makes the label positive, within the image. An object without ``difficult`` is not difficult, as in
-    VOC's own tools.
+    img_id='2008_000002')``, in the order of the image set; see :class:`MultiLabelReader`. An area is the area
+    of the largest box that makes the label positive, within the image. An object without ``difficult`` is not
+    difficult, as in VOC's own tools.
 
     Args:
         data_root: Folder of one year, such as ``data/VOCdevkit/VOC2012``, with ``ImageSets``, ``Annotations`` and
@@ -37,7 +37,7 @@ class VOC(MultiLabelReader):
         difficult: Label of a class that appears in difficult objects alone: ``'negative'``, as in mmpretrain and the
             papers (8,331 labels in train of 2012); ``'unknown'`` (-1), as the VOC evaluation, which ignores it; or
             ``'positive'``, as the published long-tailed set counts.
-        ann_file: Another list of image ids, one a line, below ``data_root``; that of the split by default.
+        ann_file: Another list of image ids, one a line, below ``data_root``; the list of the split by default.
         data_prefix: Folders of images (``img_path``) and annotations (``ann_path``).
         **kwargs: Further arguments of :class:`MultiLabelReader`.
 
@@ -84,9 +84,9 @@ class VOC(MultiLabelReader):
         """Yield the images of the split with the classes in each."""
         classes = self.choose_classes(VOC_CLASSES, type(self).__name__)
         image_ids = [line for _, line in read_lines(self.ann_file)]
-        refuse_repeated(image_ids, self.ann_file, 'image id')
+        reject_repeated(image_ids, self.ann_file, 'image id')
         for image_id in image_ids:
-            img_path = self.image_path(f'{image_id}.jpg')  # also refuses ids that lead out of the folder
+            img_path = self.image_path(f'{image_id}.jpg')  # also rejects ids that lead out of the folder
             areas, difficult = self._read_objects(Path(self.data_prefix['ann_path'], f'{image_id}.xml'))
             if self.difficult == 'positive':
                 pairs = [*areas.items(), *difficult.items()]

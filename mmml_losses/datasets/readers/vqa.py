@@ -19,7 +19,7 @@ from ...utils.arrays import check_whole_number
 from ...utils.errors import AnnotationError, MissingDataError
 from ...utils.files import replacing
 from ..labels.label_file import checked_json_path
-from .annotation_files import read_json, refuse_repeated, require_keys
+from .annotation_files import read_json, reject_repeated, require_keys
 from .reader import MultiLabelReader, score_row
 
 NUM_PEOPLE = 10  # who answered each question
@@ -88,7 +88,11 @@ class VQASoftAnswers(MultiLabelReader):
     def read_samples(self) -> Iterator[dict]:
         """Yield the questions, in the order of their file."""
         ann_file, question_file, answer_file = self.annotation_files()
-        classes = self.choose_classes(read_answer_file(answer_file), answer_file)
+        answers = read_json(answer_file, list)
+        if not answers or not all(isinstance(answer, str) and answer for answer in answers):
+            raise AnnotationError(f'{answer_file} must hold a list of answers')
+        reject_repeated(answers, answer_file, 'answer')
+        classes = self.choose_classes(list(answers), answer_file)
         annotations = {
             entry['question_id']: entry for entry in read_vqa_file(ann_file, 'annotations', ('answers',))['annotations']
         }
@@ -137,11 +141,7 @@ class VQASoftAnswers(MultiLabelReader):
         return np.asarray([info['question_id'] for info in infos], dtype=np.int64)
 
     def soft_labels(self, question_ids: Sequence[int]) -> np.ndarray:
-        """Return the soft labels of some questions, (M, C) float32, to store with features computed elsewhere.
-
-        Args:
-            question_ids: M ids, in any order.
-        """
+        """Return the soft labels of M questions in any order, (M, C) float32, to store with features of other code."""
         position_of = {question_id: idx for idx, question_id in enumerate(self.question_ids().tolist())}
         wanted = np.asarray(question_ids).tolist()
         unknown = [question_id for question_id in wanted if question_id not in position_of]
@@ -214,7 +214,7 @@ def make_answer_file(path: str | os.PathLike, ann_files: Sequence[str | os.PathL
         min_count: Fewest questions of an answer.
 
     Returns:
-        The answers, the most frequent first, those of one count in alphabetical order.
+        The answers, the most frequent first, and answers of one count in alphabetical order.
     """
     path = checked_json_path(path)
     check_whole_number('min_count', min_count, least=1)
@@ -236,19 +236,6 @@ def make_answer_file(path: str | os.PathLike, ann_files: Sequence[str | os.PathL
     return answers
 
 
-def read_answer_file(path: str | os.PathLike) -> list[str]:
-    """Read the answers that are classes, in the order of their indices.
-
-    Raises:
-        AnnotationError: The file does not hold a list of different answers.
-    """
-    answers = read_json(path, list)
-    if not answers or not all(isinstance(answer, str) and answer for answer in answers):
-        raise AnnotationError(f'{path} must hold a list of answers')
-    refuse_repeated(answers, path, 'answer')
-    return answers
-
-
 def read_vqa_file(path: str | os.PathLike, kind: str, keys: Sequence[str]) -> dict:
     """Read an official file of VQA.
 
@@ -256,9 +243,6 @@ def read_vqa_file(path: str | os.PathLike, kind: str, keys: Sequence[str]) -> di
         path: The file.
         kind: ``'questions'`` or ``'annotations'``, the key of its entries.
         keys: What each entry must have besides ``question_id`` and ``image_id``.
-
-    Raises:
-        AnnotationError: It is another file, an entry lacks a key, or a question has two entries.
     """
     content = read_json(path, dict)
     if not isinstance(content.get(kind), list):
@@ -269,7 +253,7 @@ def read_vqa_file(path: str | os.PathLike, kind: str, keys: Sequence[str]) -> di
         for key in IDS:
             if not isinstance(entry[key], int):
                 raise AnnotationError(f'{place}: {key} must be a whole number, got {entry[key]!r}')
-    refuse_repeated((entry['question_id'] for entry in content[kind]), path, 'question_id')
+    reject_repeated((entry['question_id'] for entry in content[kind]), path, 'question_id')
     return content
 
 

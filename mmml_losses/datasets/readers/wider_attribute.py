@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...registry import DATASETS
 from ...utils.arguments import check_choice
 from ...utils.errors import AnnotationError
-from .annotation_files import read_box, read_json, refuse_repeated
+from .annotation_files import read_box, read_json, reject_repeated
 from .reader import MultiLabelReader
 
 # Values of the official files. Their -1 is our 0, and their 0 our -1.
@@ -68,9 +68,15 @@ class WIDERAttribute(MultiLabelReader):
         if not isinstance(images, list) or not all(isinstance(image, dict) for image in images):
             raise AnnotationError(f"{self.ann_file}: 'images' must be a list of dicts")
         paths = [self.image_path(image.get('file_name')) for image in images]
-        refuse_repeated((image['file_name'] for image in images), self.ann_file, 'image')
+        reject_repeated((image['file_name'] for image in images), self.ann_file, 'image')
         for image, img_path in zip(images, paths, strict=True):
-            for number, person in enumerate(self._persons(image)):
+            persons = image.get('targets')
+            if not isinstance(persons, list) or not all(isinstance(person, dict) for person in persons):
+                raise AnnotationError(
+                    f"{self.ann_file}, image {image['file_name']}: 'targets' must be a list of dicts, got "
+                    f'{persons!r:.100}'
+                )
+            for number, person in enumerate(persons):
                 name = f'{image["file_name"]}#{number}'
                 labels = self._labels(person.get('attribute'), names, classes, name)
                 box = read_box(person.get('bbox'), f'{self.ann_file}, person {name}', self.drop_degenerate)
@@ -88,16 +94,8 @@ class WIDERAttribute(MultiLabelReader):
                 f"{self.ann_file}: 'attribute_id_map' must give names of numbers, got {names_of_ids!r}"
             )
         names = [str(names_of_ids[key]) for key in sorted(names_of_ids, key=int)]
-        refuse_repeated(names, self.ann_file, 'attribute')
+        reject_repeated(names, self.ann_file, 'attribute')
         return names
-
-    def _persons(self, image: dict) -> list[dict]:
-        persons = image.get('targets')
-        if not isinstance(persons, list) or not all(isinstance(person, dict) for person in persons):
-            raise AnnotationError(
-                f"{self.ann_file}, image {image['file_name']}: 'targets' must be a list of dicts, got {persons!r:.100}"
-            )
-        return persons
 
     def _labels(self, values: list[int], names: list[str], classes: dict[str, int], person: str) -> dict:
         """Return the labels of a person in the sparse form of the readers."""
