@@ -1,4 +1,4 @@
-"""What the papers claim, as comparisons of rows, and whether the figures of an experiment show it."""
+"""Claims of the papers as comparisons of rows, checked against the figures of an experiment."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from benchmarks.tables import print_table
 EQUAL = 1.0
 """Points of mAP by which a row may be behind and still count as equal."""
 
-# A figure over the seeds, by setting, row and measure; None where there is no run.
+# Returns a figure over the seeds for a setting, a row and a measure; None without a run.
 Find = Callable[[str, str, str], Spread | None]
 
 
 class Comparison(NamedTuple):
-    """One row is better than another.
+    """Claim that one row is better than another.
 
     Args:
-        setting: In which setting.
-        row: Of the better one.
-        other: Of the other one.
-        measure: By which figure.
-        sign: 1 where more of it is better, -1 where less.
-        slack: By how many points the first may be behind, where it need not be better.
+        setting: Name of the setting.
+        row: Name of the better row.
+        other: Name of the other row.
+        measure: Name of the figure that is compared.
+        sign: 1 if a larger figure is better, -1 if a smaller one is.
+        slack: Points by which the first row may be behind. More than 0 claims that it is no worse, not that it is
+            better.
     """
 
     setting: str
@@ -78,7 +79,7 @@ CLAIMS: dict[str, list[Comparison]] = {
 
 
 def verdict(comparison: Comparison, better: Spread, worse: Spread) -> tuple[float, float, str]:
-    """By how much the first is better, the deviation of that difference, and what follows."""
+    """Return how much better the first row is, the deviation of this difference, and whether the claim holds."""
     difference = comparison.sign * (better.mean - worse.mean)
     deviation = math.hypot(better.deviation, worse.deviation)
     if comparison.slack:
@@ -89,11 +90,11 @@ def verdict(comparison: Comparison, better: Spread, worse: Spread) -> tuple[floa
 
 
 def print_claims(find: Find, settings: Collection[str]) -> None:
-    """Print a table of all comparisons, with a line for each claim of whether it appears.
+    """Print a table of all comparisons, with a line for each claim that tells whether the figures show it.
 
     Args:
-        find: Gives the figures.
-        settings: Those of the experiment; comparisons in others are left out.
+        find: Returns the figures.
+        settings: Settings of the experiment. Comparisons in other settings are left out.
     """
     rows = []
     for claim, comparisons in CLAIMS.items():

@@ -1,29 +1,30 @@
-"""Every loss on frozen features of real photographs: a linear classifier, in five settings of the labels.
+"""Train a linear classifier with every loss on frozen features of photographs, in five settings of the labels.
 
-    python benchmarks/coco_features.py FEATURES.npz                     # everything, about an hour of one core
+    python benchmarks/coco_features.py FEATURES.npz                     # everything, about an hour on one core
     python benchmarks/coco_features.py FEATURES.npz --settings full single --losses BCE SPA 'SPA + LPR'
-    python benchmarks/coco_features.py FEATURES.npz --report            # the tables of what is done
+    python benchmarks/coco_features.py FEATURES.npz --report            # the tables of the finished runs
 
 The file has ``train_features`` with ``train_full``, ``train_75``, ``train_40`` and ``train_single``, the labels that
 are left in each setting; ``long_tailed_features`` and ``long_tailed_labels``; ``test_features`` and ``test_labels``;
 and ``train_ids`` and ``long_tailed_ids``.
 
-One linear layer on standardised features, Adam, a warm-up of one epoch and a cosine to 0, as configs/bce_features.py
-has it: 6 epochs in batches of 128, on the long tail 20 epochs in batches of 32, and there by SGD with momentum as well.
-All labels start at the probability 0.12, as each loss reads it, and biases learn at ten times the rate. The rate of
-each loss in each setting is the one of the best mAP@class, with seed 0, on images that were held out of the training
-set and are fully labelled: a fifth of it, or for the long tail as many of the other training images, which leaves its
-rarest classes whole. With that rate the loss trains on the whole training set, once for each seed, and only then is
-tested.
+The recipe is that of configs/bce_features.py: one linear layer on standardised features, Adam, a warm-up of one epoch
+and a cosine to 0. Trainings take 6 epochs in batches of 128, and on the long tail 20 epochs in batches of 32. The long
+tail is also trained by SGD with momentum. All labels start at the probability 0.12, computed with the link of each
+loss, and biases learn at ten times the rate.
 
-Every finished run is kept in the output folder. The same command goes on where it was.
+Each loss has its own learning rate in each setting: the one with the best mAP@class on held-out images with full
+labels, with seed 0. These are a fifth of the training set. For the long tail they are as many training images outside
+of it, so that its rarest classes stay whole. With this rate the loss trains on the whole training set, once for each
+seed, and only these trainings are tested.
+
+Every finished run is kept in the output folder. Run the same command again to resume.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import platform
 import sys
 import time
 from functools import cache
@@ -41,7 +42,7 @@ from benchmarks.experiment_report import Report
 from benchmarks.linear_training import Head, Recipe, train_together
 from benchmarks.loss_rows import COCO, RESAMPLED, TrainingFacts, build_loss, loss_rows
 from benchmarks.run_store import RunStore
-from benchmarks.tables import versions
+from benchmarks.tables import setup
 from mmml_losses.losses import PhiLink, TemperatureLink
 
 SETTINGS = {
@@ -52,18 +53,18 @@ SETTINGS = {
     'lt': 'Long tail, full labels',
     'lt-sgd': 'Long tail, full labels, by SGD',
 }
-# Rates that are compared: first these two, then the next ones on the side of the better, until that one is worse.
+# The rates to compare: first those of FIRST_RATES, then the next ones on the side of the better, until one is worse.
 RATES = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 3.0)
 FIRST_RATES = dict(adam=(3e-4, 1e-3), sgd=(3e-2, 1e-1))
 RECIPE = dict(epochs=6, batch_size=128)
 LONG_TAILED_RECIPE = dict(epochs=20, batch_size=32)
-# Adam's steps do not change when all gradients of a class are scaled, and a linear layer has weights of its own for
-# each class: what losses do that weigh classes shows under SGD.
+# A linear layer has separate weights for each class, and Adam's steps do not change when all gradients of a class are
+# scaled. So the effect of losses that weight classes shows under SGD only.
 LONG_TAILED_OPTIMIZERS = {'lt': 'adam', 'lt-sgd': 'sgd'}
 SIDE_BY_SIDE = 8
 RETRIEVAL_ROWS = ('BCE', 'ASL', 'SPA', 'SPA + LPR')
 RETRIEVAL_QUERIES = 20_000
-# Rows that are another one read through another link.
+# Rows whose logits are also scored through another link.
 PHI = {
     'Focal': PhiLink(gamma_positive=2.0, gamma_negative=2.0, margin=0.0),
     'ASL': PhiLink(gamma_positive=0.0, gamma_negative=4.0, margin=0.05),
@@ -72,19 +73,19 @@ TEMPERED = ('Two-way',)
 
 
 class Split(NamedTuple):
-    """Images as standardised features (N, D), the labels that a training sees and the full ones, (N, C)."""
+    """Images as standardised features (N, D), with the labels of the training and the full labels, both (N, C)."""
 
     features: Tensor
     observed: Tensor
     full: np.ndarray
 
     def take(self, rows: np.ndarray) -> Split:
-        """Some of the images."""
+        """Return the images of these rows."""
         return Split(self.features[rows], self.observed[rows], self.full[rows])
 
 
 class Setting(NamedTuple):
-    """What is trained on in the end, what rates are compared on and by, and what is tested on."""
+    """Data of a setting: the whole training set, its parts to train and to compare rates with, and the test set."""
 
     name: str
     whole: Split
@@ -95,17 +96,17 @@ class Setting(NamedTuple):
 
     @property
     def facts(self) -> TrainingFacts:
-        """What losses are told."""
+        """Facts that some losses need about the training."""
         samples, classes = self.whole.full.shape
         return TrainingFacts(samples, classes, float(self.whole.full.sum(axis=1).mean()), self.recipe.epochs)
 
     def is_class_aware(self, row: str) -> bool:
-        """Whether a loss trains with class-aware sampling."""
+        """Return True if a loss trains with class-aware sampling."""
         return self.name in LONG_TAILED and row in RESAMPLED
 
 
 class Run(NamedTuple):
-    """One training: of which loss, at which rate, with which seed, and the name of its file."""
+    """One training: its loss, learning rate and seed, and the stem of its file."""
 
     row: str
     config: dict
@@ -115,29 +116,29 @@ class Run(NamedTuple):
 
 
 class Features:
-    """The file of features.
+    """Contents of the file of features.
 
     Args:
-        file: Its path.
+        file: Path of the file.
     """
 
     def __init__(self, file: Path):
         self.arrays = dict(np.load(file, allow_pickle=False))
 
-    @cache  # noqa: B019  there is one object in a run, and it lives as long
+    @cache  # noqa: B019  one object lives as long as the process
     def standardized(self, split: str, by: str) -> Tensor:
-        """Features in units of the deviation of each over another split."""
+        """Return features less their mean and in units of their deviation over another split."""
         reference = self.arrays[f'{by}_features'].astype(np.float32)
         mean, deviation = reference.mean(axis=0), reference.std(axis=0)
         return torch.from_numpy((self.arrays[f'{split}_features'].astype(np.float32) - mean) / deviation.clip(1e-6))
 
     def split(self, split: str, by: str, observed: str, full: str) -> Split:
-        """Images of the file with two of its arrays of labels."""
+        """Return images of the file with two of its arrays of labels."""
         labels = torch.from_numpy(self.arrays[observed]).float()
         return Split(self.standardized(split, by), labels, self.arrays[full])
 
     def setting(self, name: str, **recipe: float) -> Setting:
-        """One of ``SETTINGS``, with what differs from its recipe."""
+        """Return one of ``SETTINGS``, with changes of its recipe."""
         order = np.random.default_rng(0).permutation(len(self.arrays['train_features']))
         if name in LONG_TAILED:
             whole = self.split('long_tailed', 'long_tailed', 'long_tailed_labels', 'long_tailed_labels')
@@ -158,7 +159,7 @@ class Experiment:
     Args:
         store: Keeps the runs.
         setting: The setting.
-        configs: Of the losses, by row.
+        configs: Configs of the losses by row.
     """
 
     def __init__(self, store: RunStore, setting: Setting, configs: dict[str, dict]):
@@ -167,7 +168,7 @@ class Experiment:
         self.configs = configs
 
     def run(self, seeds: int) -> None:
-        """Find the rates, and test with them."""
+        """Find the best rates, then train and test with them."""
         tried = {row: FIRST_RATES[self.setting.recipe.optimizer] for row in self.configs}
         best = {}
         while tried:
@@ -181,11 +182,11 @@ class Experiment:
             self.finish([self._run(row, best[row], seed, f'seed_{seed}') for row in self.configs], tested=True)
 
     def held_out(self, row: str, rate: float) -> dict:
-        """The figures of a rate on the images that were held out."""
+        """Return the figures of a rate on the held-out images."""
         return self.store.find(self.setting.name, row, f'rate_{rate:g}')
 
     def finish(self, runs: list[Run], tested: bool) -> None:
-        """Do those runs that are not done, several at a time."""
+        """Do the runs that are not finished, several at a time."""
         for class_aware in (False, True):
             waiting = [
                 run
@@ -254,7 +255,7 @@ class Experiment:
 
 
 def widened(rates: tuple[float, ...], best: float) -> tuple[float, ...]:
-    """Rates that were compared, and the next one beside the best if that is the first or the last of them."""
+    """Add the next rate if the best of the compared rates is the first or the last of them."""
     if best == rates[0] and best != RATES[0]:
         return (RATES[RATES.index(best) - 1], *rates)
     if best == rates[-1] and best != RATES[-1]:
@@ -263,7 +264,7 @@ def widened(rates: tuple[float, ...], best: float) -> tuple[float, ...]:
 
 
 def add_recipe_options(parser: argparse.ArgumentParser) -> None:
-    """How labels start, and how fast they leave."""
+    """Add options for the start of the labels and the learning rate of the biases."""
     defaults = Recipe._field_defaults
     parser.add_argument('--start', type=float, default=defaults['start'], help='probability of all labels at the start')
     parser.add_argument('--bias-factor', type=float, default=defaults['bias_factor'], help='of the rate of the biases')
@@ -281,14 +282,13 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument('--report', action='store_true', help='print the tables of what is done, and do nothing more')
     options = parser.parse_args(argv)
     torch.set_num_threads(1)
-    machine = platform.processor() or platform.machine()
-    print(f'{versions("torch", "numpy", "mmengine")}; Python {platform.python_version()}, {machine}, one thread')
+    print(f'{setup("torch", "numpy", "mmengine")}, one thread')
     store = RunStore(options.out)
     if not options.report:
         features = Features(options.features)
         for name in options.settings:
             setting = features.setting(name, start=options.start, bias_factor=options.bias_factor)
-            # Without a long tail sampling is by image, and BCE + RS would be BCE.
+            # Class-aware sampling is for the long tail. Elsewhere BCE + RS would be BCE.
             configs = {
                 row: config
                 for row, config in loss_rows(setting.facts, COCO).items()

@@ -1,9 +1,9 @@
-"""Time of a RetinaNet training step with our losses, as ratios to the step with MMDetection's own focal loss.
+"""Measure the time of a RetinaNet training step with our losses, relative to MMDetection's own focal loss.
 
     python benchmarks/detection.py                 # ResNet-18, 80 classes, two images of 192 pixels
     python benchmarks/detection.py --size 320 --rounds 15
 
-One process, one thread, processor time. Every round runs each loss once, in a new order; the table has medians.
+Times are processor time of one thread. Every round runs each loss once, in a new order; the table has medians.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mmml_losses.hosts.mmdet import require_mmdet
 from mmml_losses.registry import LOSSES
 
 CLASSES = 80
-OBJECTS = 7  # of an image
+OBJECTS = 7  # in an image
 OURS = {
     'FocalLoss': dict(alpha=0.25),
     'AsymmetricLoss': {},
@@ -41,13 +41,13 @@ OURS = {
     'TwoWayLoss': dict(bucket_size=128),
     'DRLoss': dict(bucket_size=128),
 }
-# Joined with BCE, in the buckets that the configs of detectors have.
+# Sums with BCE, with the buckets of the configs of detectors.
 JOINED = ('two_way', 'dr')
 SHIPPED = Path(__file__).resolve().parents[1] / 'configs' / 'det' / '_base_' / 'losses'
 
 
 def build_detector() -> nn.Module:
-    """MMDetection's own RetinaNet with a ResNet-18, without its pretrained weights."""
+    """Build MMDetection's own RetinaNet with a ResNet-18, without its pretrained weights."""
     import mmdet
     from mmdet.registry import MODELS
 
@@ -61,7 +61,7 @@ def build_detector() -> nn.Module:
 
 
 def make_batch(size: int) -> tuple[Tensor, list]:
-    """Two images with random objects."""
+    """Make a batch of two images with random objects."""
     from mmdet.structures import DetDataSample
 
     shape = dict.fromkeys(('img_shape', 'ori_shape', 'pad_shape', 'batch_input_shape'), (size, size))
@@ -76,7 +76,7 @@ def make_batch(size: int) -> tuple[Tensor, list]:
 
 
 def measure(losses: dict[str, nn.Module], size: int, rounds: int) -> dict[str, float]:
-    """Median seconds of a step, forward and backward, with each loss."""
+    """Return the median seconds of a step, forward and backward, with each loss."""
     detector, (images, samples) = build_detector(), make_batch(size)
     seconds: dict[str, list[float]] = {name: [] for name in losses}
     for number in range(rounds + 1):  # the first warms up

@@ -1,18 +1,17 @@
-"""Losses in a detector on digit scenes: box mAP, calibration of detections and anchors; half of the boxes hidden.
+"""Compare losses in detectors on digit scenes: box mAP and calibration, also with half of the boxes hidden.
 
-    python benchmarks/detectors.py                          # everything, 130 minutes of one core
+    python benchmarks/detectors.py                          # everything, 130 minutes on one core
     python benchmarks/detectors.py --settings half --losses Focal SPLC
-    python benchmarks/detectors.py --report                 # the tables of what is done
+    python benchmarks/detectors.py --report                 # the tables of the finished runs
 
 Each row is a config of configs/det, trained once for each seed and tested at its end. Every finished run is kept in the
-output folder; the same command goes on where it was.
+output folder. Run the same command again to resume.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
-import platform
 import sys
 import time
 from pathlib import Path
@@ -29,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.experiment_figures import Spread
 from benchmarks.run_store import RunStore
-from benchmarks.tables import print_table, versions
+from benchmarks.tables import print_table, setup
 from mmml_losses.evaluation import calibration_errors, reliability_bins
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -62,7 +61,7 @@ CONFIGS = {
         'SPA': 'deformable_detr_spa_digits.py',
     },
 }
-# Titles of columns, the names of the metrics, and the factors that make per cent of them.
+# Titles of columns, names of their metrics, and factors to per cent.
 DETECTIONS = {
     'AP': ('coco/bbox_mAP', 100),
     'AP50': ('coco/bbox_mAP_50', 100),
@@ -80,18 +79,18 @@ LOSSES = tuple(dict.fromkeys(name for rows in CONFIGS.values() for name in rows)
 
 
 def train_and_test(config_file: Path, seed: int, data_root: str | None, of_anchors: bool) -> dict[str, float]:
-    """The metrics of a detector at the end of its training, and of its anchors if asked for."""
+    """Train a detector and return its metrics, with the calibration of its anchors if ``of_anchors``."""
     config = Config.fromfile(config_file)
     if data_root is not None:
         config = moved_data(config, data_root)
-    # Tested at the end alone, and no checkpoint is kept: nothing is chosen by the test scenes.
+    # Only the last weights are tested, so nothing is chosen by the test scenes.
     config.train_cfg.val_interval = config.train_cfg.max_epochs + 1
     config.default_hooks.checkpoint = None
     config.randomness = dict(seed=seed)
     config.log_level = logging.WARNING
     with TemporaryDirectory() as work_dir:
         config.work_dir = work_dir
-        config.visualizer.name = work_dir  # of the same name, it would be that of the run before, whose folder is gone
+        config.visualizer.name = work_dir  # a second one of the same name would write into the deleted folder
         runner = Runner.from_cfg(config)
         runner.train()
         metrics = runner.test()
@@ -102,11 +101,11 @@ def train_and_test(config_file: Path, seed: int, data_root: str | None, of_ancho
 
 @torch.no_grad()
 def anchor_calibration(model: nn.Module, scenes: DataLoader) -> dict[str, float]:
-    """How far the probabilities of anchors are from what they are assigned to, before any is suppressed.
+    """Compute the calibration errors of the anchors, before any of them is suppressed.
 
     Args:
         model: A detector with one dense head.
-        scenes: Images that are not resized: test pipelines load boxes in the coordinates of the original.
+        scenes: Images that are not resized, because test pipelines load boxes in the coordinates of the original.
     """
     loss = model.bbox_head.loss_cls
     probabilities, targets = [], []
@@ -126,13 +125,13 @@ def anchor_calibration(model: nn.Module, scenes: DataLoader) -> dict[str, float]
 
 
 def moved_data(config: Config, data_root: str) -> Config:
-    """A config whose scenes are somewhere else."""
+    """Return the config with its scenes in another folder."""
     text = config.pretty_text.replace(config.scenes.data_root, data_root)
     return Config.fromstring(text, '.py')
 
 
 def run(store: RunStore, setting: str, row: str, seed: int, data_root: str | None) -> None:
-    """Train and test, unless that is done."""
+    """Train and test a row, unless it is finished."""
     config_file = ROOT / 'configs' / 'det' / CONFIGS[setting][row]
     names = (setting, row, f'seed_{seed}')
     config = Config.fromfile(config_file)
@@ -147,7 +146,7 @@ def run(store: RunStore, setting: str, row: str, seed: int, data_root: str | Non
 
 
 def report(store: RunStore, seeds: int) -> None:
-    """Print a table for each setting of what is done."""
+    """Print a table of the finished runs for each setting."""
     for setting, title in SETTINGS.items():
         rows = []
         for row in CONFIGS[setting]:
@@ -162,7 +161,7 @@ def report(store: RunStore, seeds: int) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--data', help="where the scenes are, or will be; by default the config's place")
+    parser.add_argument('--data', help="folder of the scenes, made if there is none; the config's by default")
     parser.add_argument('--out', type=Path, default=Path('work_dirs/detectors'), help='where runs are kept')
     parser.add_argument('--settings', nargs='+', choices=SETTINGS, default=list(SETTINGS), help='all by default')
     parser.add_argument('--losses', nargs='+', choices=LOSSES, default=LOSSES, metavar='LOSS', help='all by default')
@@ -170,8 +169,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument('--report', action='store_true', help='print the tables of what is done, and do nothing more')
     options = parser.parse_args(argv)
     torch.set_num_threads(1)
-    machine = platform.processor() or platform.machine()
-    print(f'{versions("torch", "mmdet", "mmcv")}; Python {platform.python_version()}, {machine}, one thread')
+    print(f'{setup("torch", "mmdet", "mmcv")}, one thread')
     store = RunStore(options.out)
     if not options.report:
         for seed in range(options.seeds):

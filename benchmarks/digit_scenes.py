@@ -1,24 +1,23 @@
-"""The papers' claims on digit scenes: a small network, in four settings of the labels.
+"""Test the papers' claims on digit scenes with a small network, in four settings of the labels.
 
-    python benchmarks/digit_scenes.py                                     # everything, some two hours of one core
+    python benchmarks/digit_scenes.py                                     # everything, some two hours on one core
     python benchmarks/digit_scenes.py --settings full --losses SPA ASL Focal
     python benchmarks/digit_scenes.py --part 1/2 &                        # two processes share the runs
     python benchmarks/digit_scenes.py --part 2/2
-    python benchmarks/digit_scenes.py --report                            # the tables of what is done
+    python benchmarks/digit_scenes.py --report                            # the tables of the finished runs
 
-Network, augmentation, optimiser and rate are those of configs/bce_digits.py, the same for all losses. As the papers'
-networks start from ImageNet, the backbone starts from a training on scenes of something else: one half of the 6,000
-training scenes, transposed, for 20 epochs. Then each loss trains on the other half for 6 epochs, or for 12 on the 1,155
-scenes of the long tail, which are drawn from all. Tested on 3,000 scenes, whose digits are none of the training's.
+Network, augmentation, optimiser and rate are those of configs/bce_digits.py, the same for all losses. The papers'
+networks start from ImageNet. Here the backbone starts from a training on other scenes: one half of the 6,000 training
+scenes, transposed, for 20 epochs. Then each loss trains on the other half for 6 epochs, or for 12 epochs on the 1,155
+scenes of the long tail, which are drawn from all 6,000. The test set has 3,000 scenes with other digits.
 
-Every finished run is kept in the output folder. The same command goes on where it was.
+Every finished run is kept in the output folder. Run the same command again to resume.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
-import platform
 import sys
 import time
 from functools import cache
@@ -37,7 +36,7 @@ from benchmarks.experiment_figures import measure, measure_retrieval
 from benchmarks.experiment_report import Report
 from benchmarks.loss_rows import RESAMPLED, VOC, TrainingFacts, build_loss, loss_rows
 from benchmarks.run_store import RunStore
-from benchmarks.tables import versions
+from benchmarks.tables import setup
 from mmml_losses.datasets import DigitScenes
 
 SETTINGS = {
@@ -48,7 +47,7 @@ SETTINGS = {
 }
 LASD_ALONE = 'LASD, one view'
 MISSING_ROWS = ('BCE', 'WAN', 'ASL', 'Hill', 'SPLC', 'LASD')
-# The rows that the claims are about; --losses takes any other.
+# The rows of the claims; --losses takes any others.
 CLAIM_ROWS = {
     'full': ('BCE', 'Focal', 'ASL', 'SPA', 'SPA + LPR', 'Two-way'),
     '40': MISSING_ROWS,
@@ -56,15 +55,15 @@ CLAIM_ROWS = {
     'lt': ('BCE', 'BCE + RS', 'Focal', 'LSEP', 'DR', 'DB-Focal'),
 }
 RETRIEVAL_ROWS = ('BCE', 'ASL', 'SPA', 'SPA + LPR')
-RETRIEVAL_QUERIES = 20_000  # more than there are of ten classes, so all are evaluated
+RETRIEVAL_QUERIES = 20_000  # more than ten classes have, so all are evaluated
 BATCH_SIZE = 64
 TRAIN_SCENES, PRETRAINING_SCENES = range(3000), range(3000, 6000)
 EPOCHS, LONG_TAILED_EPOCHS, PRETRAINING_EPOCHS = 6, 12, 20
-CONSISTENCY = 0.7  # the paper of LASD for VOC12 (Table 4), as its other values here
+CONSISTENCY = 0.7  # for VOC12 (LASD paper, Table 4), like the other values here
 
 
 class Run(NamedTuple):
-    """One training."""
+    """One training: its setting, its loss and its seed."""
 
     setting: str
     row: str
@@ -76,7 +75,7 @@ class Experiment:
 
     Args:
         store: Keeps the runs.
-        data_root: Where the scenes are, or will be.
+        data_root: Folder of the scenes, which are made if they do not exist.
     """
 
     def __init__(self, store: RunStore, data_root: Path):
@@ -85,7 +84,7 @@ class Experiment:
         self.scenes: dict[str, Scenes] = {}
 
     def setting(self, name: str) -> Scenes:
-        """Scenes of a setting, or of ``'test'``, read once."""
+        """Return the scenes of a setting or of ``'test'``, read once."""
         if name not in self.scenes:
             if name == 'test':
                 self.scenes[name] = training.read_scenes(DigitScenes('test', data_root=str(self.data_root)))
@@ -93,20 +92,20 @@ class Experiment:
                 self.scenes[name] = training.read_setting(name, self.data_root, TRAIN_SCENES)
         return self.scenes[name]
 
-    @cache  # noqa: B019  there is one object in a run, and it lives as long
+    @cache  # noqa: B019  one object lives as long as the process
     def backbone(self) -> dict[str, Tensor]:
-        """The weights that all trainings start from."""
+        """Return the weights that all trainings start from."""
         scenes = training.read_setting('full', self.data_root, PRETRAINING_SCENES)
         file = self.store.folder / 'backbone.pth'
         return training.pretrained_backbone(file, scenes, PRETRAINING_EPOCHS, BATCH_SIZE)
 
     def configs(self, setting: str) -> dict[str, dict]:
-        """The losses by row."""
+        """Return the configs of the losses by row."""
         full = self.setting(setting).full
         return digit_rows(TrainingFacts(*full.shape, float(full.sum(axis=1).mean()), epochs_of(setting)))
 
     def run(self, run: Run) -> None:
-        """Do one training and test it, unless that is done."""
+        """Do one training and test it, unless it is finished."""
         config = self.configs(run.setting)[run.row]
         made_with = dict(loss=config, epochs=epochs_of(run.setting), scenes=len(self.setting(run.setting).full))
         names = (run.setting, run.row, f'seed_{run.seed}')
@@ -131,10 +130,10 @@ class Experiment:
 
 
 def digit_rows(facts: TrainingFacts) -> dict[str, dict]:
-    """The losses by row.
+    """Return the configs of the losses by row.
 
-    LASD has its consistency between views, which frozen features cannot have; the paper's weight of it is against a sum
-    over the classes.
+    LASD includes its consistency between views, which frozen features do not have. The paper's weight of the
+    consistency assumes a sum over the classes.
     """
     rows = loss_rows(facts, VOC)
     lasd = dict(
@@ -152,12 +151,12 @@ def digit_rows(facts: TrainingFacts) -> dict[str, dict]:
 
 
 def epochs_of(setting: str) -> int:
-    """Length of a training."""
+    """Return the number of epochs of a setting."""
     return LONG_TAILED_EPOCHS if setting == 'lt' else EPOCHS
 
 
 def planned_runs(settings: list[str], losses: list[str] | None, seeds: int) -> list[Run]:
-    """All runs, every seed of every row before the next seed."""
+    """Return all runs, with all rows of a seed before the next seed."""
     return [
         Run(setting, row, seed)
         for seed in range(seeds)
@@ -168,7 +167,7 @@ def planned_runs(settings: list[str], losses: list[str] | None, seeds: int) -> l
 
 
 def parse_part(text: str) -> tuple[int, int]:
-    """``1/2`` as (0, 2)."""
+    """Parse a share of the runs: ``1/2`` gives (0, 2)."""
     number, count = (int(word) for word in text.split('/'))
     if not 1 <= number <= count:
         raise argparse.ArgumentTypeError(f'must be such as 1/2, got {text}')
@@ -178,7 +177,7 @@ def parse_part(text: str) -> tuple[int, int]:
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = list(digit_rows(TrainingFacts(1, 1, 1.0, 2)))
-    parser.add_argument('--data', type=Path, default=Path('data/digit_scenes'), help='where the scenes are, or will be')
+    parser.add_argument('--data', type=Path, default=Path('data/digit_scenes'), help='folder of the scenes')
     parser.add_argument('--out', type=Path, default=Path('work_dirs/digit_scenes'), help='where runs are kept')
     parser.add_argument('--settings', nargs='+', choices=SETTINGS, default=list(SETTINGS), help='all by default')
     parser.add_argument('--losses', nargs='+', choices=names, metavar='LOSS', help='by default those of the claims')
@@ -190,8 +189,7 @@ def main(argv: list[str] | None = None) -> None:
     options = parser.parse_args(argv)
     torch.set_num_threads(1)
     MMLogger.get_current_instance().setLevel(logging.WARNING)
-    machine = platform.processor() or platform.machine()
-    print(f'{versions("torch", "numpy", "mmpretrain")}; Python {platform.python_version()}, {machine}, one thread')
+    print(f'{setup("torch", "numpy", "mmpretrain")}, one thread')
     store = RunStore(options.out)
     experiment = Experiment(store, options.data)
     if not options.report:

@@ -1,4 +1,4 @@
-"""Digit scenes in memory, in the settings of the experiments, and the small network of the quickstart on them."""
+"""Train the small network of the quickstart on digit scenes in memory, in the settings of the experiments."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from mmml_losses.utils.files import replacing
 
 CONFIG = Path(__file__).resolve().parents[1] / 'configs' / 'bce_digits.py'
 PADDING = 3
-"""Pixels by which a scene moves at random in training; more would cut digits off."""
+"""Most pixels by which a scene is moved at random in training; more would cut digits off."""
 VIEWS = 3
-"""How often a scene is seen in a step by a loss that compares views of it."""
+"""Views of each scene in a step, for losses that compare views."""
 
 
 class Scenes(NamedTuple):
-    """Scenes (N, H, W) as grey levels, the labels that a training sees and the full ones, (N, C)."""
+    """Scenes as grey levels (N, H, W), with the labels of the training and the full labels, both (N, C)."""
 
     images: Tensor
     observed: Tensor
     full: np.ndarray
 
     def take(self, rows: np.ndarray) -> Scenes:
-        """Some of the scenes."""
+        """Return the scenes of these rows."""
         return Scenes(self.images[rows], self.observed[rows], self.full[rows])
 
 
 def read_scenes(dataset: BaseDataset) -> Scenes:
-    """All scenes of a dataset, also of one inside label wrappers."""
+    """Read all scenes of a dataset, which may be inside label wrappers."""
     paths = [dataset.get_data_info(number)['img_path'] for number in range(len(dataset))]
     images = np.stack([cv2.imread(path, cv2.IMREAD_GRAYSCALE) for path in paths])
     labels = read_label_changes(dataset)
@@ -49,13 +49,13 @@ def read_scenes(dataset: BaseDataset) -> Scenes:
 
 
 def read_setting(name: str, data_root: Path, train_scenes: range) -> Scenes:
-    """The training scenes of a setting.
+    """Read the training scenes of a setting.
 
     Args:
-        name: ``'full'``, ``'40'`` (each label is left with probability 0.4: scenes have few digits, and the paper's
-            rule, which leaves one, would be the next setting), ``'single'`` or ``'lt'``.
-        data_root: Where the scenes are, or will be.
-        train_scenes: Which of the training scenes; the long tail is drawn from all.
+        name: ``'full'``, ``'40'``, ``'single'`` or ``'lt'``. In ``'40'`` each label is left with probability 0.4. The
+            paper's rule leaves at least one label, which for scenes of few digits would be the setting ``'single'``.
+        data_root: Folder of the scenes, which are made if they do not exist.
+        train_scenes: Indices of the training scenes to use. The long tail is drawn from all scenes.
     """
     scenes = DigitScenes('train', data_root=str(data_root))
     if name == 'lt':
@@ -69,7 +69,7 @@ def read_setting(name: str, data_root: Path, train_scenes: range) -> Scenes:
 
 
 def build_network(seed: int, backbone: dict[str, Tensor] | None = None) -> tuple[nn.Module, Config]:
-    """The network of the digits configs, with random first weights or those of a trained backbone, and the config."""
+    """Build the network of the digits configs, with a random or the given backbone; return it with its config."""
     config = Config.fromfile(CONFIG)
     torch.manual_seed(seed)
     network = MODELS.build(config.model)
@@ -80,7 +80,7 @@ def build_network(seed: int, backbone: dict[str, Tensor] | None = None) -> tuple
 
 
 def logits_of(network: nn.Module, config: Config, images: Tensor) -> Tensor:
-    """Logits (N, C) of grey scenes."""
+    """Compute the logits (N, C) of grey scenes."""
     settings = config.data_preprocessor
     inputs = (images.float() - settings.mean[0]) / settings.std[0]
     inputs = inputs.unsqueeze(1).expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
@@ -88,7 +88,7 @@ def logits_of(network: nn.Module, config: Config, images: Tensor) -> Tensor:
 
 
 def moved(images: Tensor) -> Tensor:
-    """Each scene moved by a few pixels, its border repeated."""
+    """Move each scene by a few random pixels and repeat its border."""
     size = images.size(-1)
     padded = pad(images.float().unsqueeze(1), (PADDING,) * 4, mode='replicate').squeeze(1)
     offsets = torch.randint(0, 2 * PADDING + 1, (2, len(images), 1))
@@ -98,9 +98,9 @@ def moved(images: Tensor) -> Tensor:
 
 
 def pretrained_backbone(file: Path, scenes: Scenes, epochs: int, batch_size: int) -> dict[str, Tensor]:
-    """The weights of a file, which is made if it is not there: of a backbone that knows strokes and none of the digits.
+    """Load the weights of a backbone that has seen strokes but no digits; train it and write the file if there is none.
 
-    It is trained with BCE on scenes seen transposed, in which no digit stands as it does in the experiments.
+    The training uses BCE on transposed scenes, so that no digit looks as in the experiments.
     """
     if not file.exists():
         transposed = scenes._replace(images=scenes.images.transpose(1, 2).contiguous())
@@ -120,16 +120,16 @@ def train(
     class_aware: bool = False,
     backbone: dict[str, Tensor] | None = None,
 ) -> tuple[nn.Module, Config]:
-    """The network after a training, and its config, which gives the optimiser and its rate.
+    """Train a network; return it with its config, which holds the optimiser and its rate.
 
     Args:
-        scenes: To train on.
-        loss: Trains it.
-        epochs: How often the scenes come.
-        batch_size: Of each step.
-        seed: Of the first weights, and of the order.
+        scenes: Scenes to train on.
+        loss: Loss of the training.
+        epochs: Number of epochs.
+        batch_size: Scenes in each step.
+        seed: Seed of the first weights and of the order of the scenes.
         class_aware: Whether scenes are drawn by class.
-        backbone: The first weights of the backbone; random ones by default.
+        backbone: First weights of the backbone; random by default.
     """
     network, config = build_network(seed, backbone)
     settings = config.optim_wrapper.optimizer
@@ -156,5 +156,5 @@ def train(
 
 @torch.no_grad()
 def predict(network: nn.Module, config: Config, images: Tensor) -> Tensor:
-    """Logits (N, C) of scenes as they are."""
+    """Compute the logits (N, C) of scenes that are not moved."""
     return torch.cat([logits_of(network, config, batch) for batch in images.split(250)])

@@ -1,4 +1,4 @@
-"""What the experiments measure, how figures of several seeds are written, and the order of the samples."""
+"""Figures of the experiments, their spread over seeds, and the order of the training samples."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from mmml_losses.evaluation import (
 MEASURES = ('mAP@class', 'mAP@sample', 'ACE', 'MCE')
 GROUPS = ('head', 'medium', 'tail')
 LONG_TAILED = ('lt', 'lt-sgd')
-"""Names of the settings with a long tail; the second is by SGD."""
+"""Names of the settings with a long tail; the second trains by SGD."""
 MOST_CONDITIONS = 5
 FALL = f'fall from 1 to {MOST_CONDITIONS} conditions'
 
 
 def measure(log_odds: Tensor, labels: np.ndarray, class_frequencies: np.ndarray | None = None) -> dict[str, float]:
-    """Figures in per cent.
+    """Compute figures in per cent.
 
     Args:
-        log_odds: (N, C), of the probabilities as the loss reads them.
-        labels: (N, C), full.
-        class_frequencies: (C,) of the training set, for the mAP of head, medium and tail.
+        log_odds: Log-odds of the probabilities that the link of the loss gives, (N, C).
+        labels: Full labels, (N, C).
+        class_frequencies: Class frequencies of the training set, (C,), for the mAP of head, medium and tail.
     """
     scores = log_odds.numpy()
     by_class = average_precision(scores, labels)
@@ -51,7 +51,7 @@ def measure(log_odds: Tensor, labels: np.ndarray, class_frequencies: np.ndarray 
 
 
 def measure_retrieval(log_odds: Tensor, labels: np.ndarray, sample_size: int) -> dict[str, float]:
-    """mAP in per cent over queries of 1 to 5 conditions, and by how much it falls from the first to the last."""
+    """Compute mAP in per cent over queries of 1 to 5 conditions, and its fall from 1 to 5."""
     result = query_retrieval(
         log_odds.numpy(), labels, MOST_CONDITIONS, sample_size=sample_size, scale='logit', num_workers=1
     )
@@ -60,7 +60,7 @@ def measure_retrieval(log_odds: Tensor, labels: np.ndarray, sample_size: int) ->
 
 
 def conditions_name(number: int) -> str:
-    """The name of the figure for queries of so many conditions."""
+    """Return the name of the figure for queries of this number of conditions."""
     return f'{number} condition{"s" * (number > 1)}'
 
 
@@ -68,7 +68,7 @@ class Spread:
     """Mean and deviation of one figure over seeds.
 
     Args:
-        values: At least one.
+        values: The figure for each seed; at least one.
     """
 
     def __init__(self, values: Sequence[float]):
@@ -80,7 +80,7 @@ class Spread:
 
 
 class _Labels:
-    """Labels as the class-aware sampler reads them."""
+    """Labels with the methods that the class-aware sampler calls."""
 
     def __init__(self, labels: Tensor):
         self.labels = labels
@@ -93,12 +93,12 @@ class _Labels:
 
 
 class Order:
-    """The order of the training samples, epoch by epoch, as many as there are samples in each.
+    """Order of the training samples. An epoch has as many items as there are samples.
 
     Args:
-        labels: (M, C).
-        class_aware: Whether classes come in turn, as RS does; otherwise every sample comes once.
-        seed: Of the order.
+        labels: Labels of the training samples, (M, C).
+        class_aware: Draw the classes in turn, as RS does. Otherwise every sample occurs once in an epoch.
+        seed: Seed of the order.
     """
 
     def __init__(self, labels: Tensor, class_aware: bool, seed: int):
@@ -107,7 +107,7 @@ class Order:
         self.sampler = ClassAwareSampler(_Labels(labels), epoch_length='dataset', seed=seed) if class_aware else None
 
     def batches(self, epoch: int, batch_size: int) -> Iterator[Tensor]:
-        """The indices of the samples of each batch; the last one may be smaller."""
+        """Yield the sample indices of each batch; the last batch may be smaller."""
         if self.sampler is None:
             order = torch.randperm(self.size, generator=self.generator)
         else:

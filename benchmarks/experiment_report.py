@@ -1,4 +1,4 @@
-"""The tables of an experiment: figures of every setting, retrieval, and whether the papers' claims appear."""
+"""Tables of an experiment: figures of every setting, retrieval, and whether the figures show the papers' claims."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from benchmarks.tables import print_table
 
 
 class Report:
-    """The figures of all runs so far.
+    """Figures of all finished runs.
 
     Args:
-        store: Where they are. A run holds its ``rate`` and, as ``readings``, figures by the name of a row: a training
-            may be read through several links.
+        store: Store of the runs. A run holds its ``rate``, and in ``readings`` the figures by row. One training may
+            give several rows, each scored through another link.
         settings: Titles of the settings by name.
         rows: Names of the losses.
-        seeds: How many there are.
+        seeds: Number of seeds.
     """
 
     def __init__(self, store: RunStore, settings: dict[str, str], rows: Iterable[str], seeds: int):
@@ -35,7 +35,7 @@ class Report:
                         self.rates[setting, name] = run['rate']
 
     def spread(self, setting: str, row: str, figure: str) -> Spread | None:
-        """Mean and deviation of a figure, or None without runs."""
+        """Return mean and deviation of a figure, or None without runs."""
         values = [run[figure] for run in self.runs.get((setting, row), ()) if figure in run]
         return Spread(values) if values else None
 

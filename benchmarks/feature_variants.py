@@ -1,20 +1,19 @@
-"""Any loss on frozen features, judged on held-out training images: for looking into a figure, without the test images.
+r"""Train any losses on frozen features and measure them on held-out training images, without the test images.
 
-    python benchmarks/feature_variants.py FEATURES.npz --setting full --rates 1e-3 \\
+    python benchmarks/feature_variants.py FEATURES.npz --setting full --rates 1e-3 \
         --losses "{'type': 'SPALoss'}" "{'type': 'AsymmetricLoss', 'gamma_negative': 2}"
-    python benchmarks/feature_variants.py FEATURES.npz --setting lt-sgd --class-aware --rates 3e-3 3e-2 \\
+    python benchmarks/feature_variants.py FEATURES.npz --setting lt-sgd --class-aware --rates 3e-3 3e-2 \
         --losses LSEP DR DB-Focal
 
-Losses are rows of benchmarks/coco_features.py or configs. Seed 0, trained and held out as that benchmark compares its
-rates. For losses that correct labels, it prints how many unobserved labels they believe in, and how many of these are
-right.
+Losses are rows of benchmarks/coco_features.py, or configs. Trainings use seed 0 and the held-out images with which that
+benchmark compares its rates. For losses that correct labels, the table has the number of unobserved labels that became
+positive, and how many of these are right.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import platform
 import sys
 from pathlib import Path
 
@@ -26,12 +25,12 @@ from benchmarks.coco_features import SETTINGS, Features, Setting, add_recipe_opt
 from benchmarks.experiment_figures import GROUPS, LONG_TAILED, MEASURES, measure
 from benchmarks.linear_training import OPTIMIZERS, Head, train_together
 from benchmarks.loss_rows import COCO, build_loss, loss_rows
-from benchmarks.tables import print_table, versions
+from benchmarks.tables import print_table, setup
 from mmml_losses.evaluation import label_recovery
 
 
 def read_loss(text: str, rows: dict[str, dict]) -> dict:
-    """The config of a row, or the config itself."""
+    """Return the config of a row, or parse a config."""
     if text in rows:
         return rows[text]
     try:
@@ -45,7 +44,7 @@ def read_loss(text: str, rows: dict[str, dict]) -> dict:
 
 @torch.no_grad()
 def judge(setting: Setting, head: Head) -> tuple[str, ...]:
-    """Figures on the held-out images, and of the corrections of the labels that were trained on."""
+    """Return the figures on the held-out images, and those of the corrected training labels."""
     held_out, tuning = setting.held_out, setting.tuning
     logits = head.layer(held_out.features)
     if not logits.isfinite().all():
@@ -55,10 +54,10 @@ def judge(setting: Setting, head: Head) -> tuple[str, ...]:
     figures = measure(head.loss.logit_probabilities(logits), held_out.full, frequencies)
     cells = [f'{figures[name]:.2f}' for name in (*MEASURES, *(GROUPS if is_long_tailed else ()))]
     if hasattr(head.loss, 'corrected_targets') and not head.loss.remembers_samples:
-        believed = head.loss.corrected_targets(
+        corrected = head.loss.corrected_targets(
             head.layer(tuning.features), tuning.observed, epoch=setting.recipe.epochs
         )
-        recovery = label_recovery(tuning.observed, tuning.full, believed)
+        recovery = label_recovery(tuning.observed, tuning.full, corrected)
         cells.append(f'{recovery.num_corrected:,}, {100 * recovery.precision:.0f} % right')
     return tuple(cells)
 
@@ -76,8 +75,7 @@ def main(argv: list[str] | None = None) -> None:
     add_recipe_options(parser)
     options = parser.parse_args(argv)
     torch.set_num_threads(1)
-    machine = platform.processor() or platform.machine()
-    print(f'{versions("torch", "numpy", "mmengine")}; Python {platform.python_version()}, {machine}, one thread')
+    print(f'{setup("torch", "numpy", "mmengine")}, one thread')
     names = ('epochs', 'batch_size', 'start', 'bias_factor', 'optimizer')
     recipe = {name: value for name in names if (value := getattr(options, name)) is not None}
     setting = Features(options.features).setting(options.setting, **recipe)
@@ -92,7 +90,7 @@ def main(argv: list[str] | None = None) -> None:
         for rate in options.rates
     ]
     train_together(split.features, split.observed, heads, setting.recipe, 0, options.class_aware)
-    header = ('loss', 'rate', *MEASURES, *(GROUPS if options.setting in LONG_TAILED else ()), 'believed')
+    header = ('loss', 'rate', *MEASURES, *(GROUPS if options.setting in LONG_TAILED else ()), 'corrected')
     rows = [(text, f'{rate:g}', *judge(setting, head)) for (text, rate), head in zip(trained, heads, strict=True)]
     rows = [row + ('',) * (len(header) - len(row)) for row in rows]
     print_table(f'{SETTINGS[options.setting]}, held-out images', header, rows)

@@ -1,18 +1,17 @@
-"""Time and memory of a FeatureDataset whose features stay in their file.
+"""Measure time and memory of a FeatureDataset whose features stay in their file.
 
     python benchmarks/features.py                                  # 100,000 x 1,280 float16, 80 classes
     python benchmarks/features.py --size 20000x512 --workers 0 4
 
-Writes a file of random features into a temporary folder, opens it, finds mean and deviation, and goes through it in
-shuffled batches. Memory is that of this process after each step: its own (what it allocated), and pages of files that
-are mapped, which all processes share. Features that were loaded would add their size to the former. Linux alone tells
-the two apart.
+The steps: write a file of random features into a temporary folder, open it, compute mean and deviation, and go through
+it in shuffled batches. The memory after each step has two parts: what this process allocated, and mapped pages of
+files, which all processes share. Features loaded into memory would add their size to the first part. Only Linux reports
+the two parts.
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ from torch.utils.data import DataLoader
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.tables import parse, print_table
+from benchmarks.tables import parse, print_table, setup
 from mmml_losses.datasets import FeatureDataset
 from mmml_losses.datasets.readers.feature_dataset import feature_statistics
 
@@ -51,7 +50,7 @@ def write_features(path: Path, samples: int, width: int) -> None:
 
 
 def memory() -> dict[str, float]:
-    """Own memory and mapped pages of this process in MB; nothing where the system does not tell."""
+    """Return allocated memory and mapped pages of this process in MB; empty if the system does not report them."""
     status = Path('/proc/self/status')
     if not status.is_file():
         return {}
@@ -61,12 +60,12 @@ def memory() -> dict[str, float]:
 
 
 def stack(samples: list[dict]) -> torch.Tensor:
-    """The features of a batch."""
+    """Stack the features of a batch."""
     return torch.from_numpy(np.stack([sample['features'] for sample in samples]))
 
 
 def run_through(dataset: FeatureDataset, workers: int) -> None:
-    """One epoch of shuffled batches."""
+    """Read one epoch of shuffled batches."""
     loader = DataLoader(dataset, BATCH_SIZE, shuffle=True, num_workers=workers, collate_fn=stack)
     count = sum(len(batch) for batch in loader)
     if count != len(dataset):
@@ -74,7 +73,7 @@ def run_through(dataset: FeatureDataset, workers: int) -> None:
 
 
 def measure(path: Path, workers: list[int]) -> list[tuple[str, float, dict[str, float]]]:
-    """Each step with its seconds and the memory after it."""
+    """Return each step with its seconds and the memory after it."""
     rows = [('before', 0.0, memory())]
 
     def step(name: str, run: Callable[[], object]) -> object:
@@ -98,8 +97,7 @@ def main(argv: list[str] | None = None) -> None:
     options = parser.parse_args(argv)
     torch.set_num_threads(1)
     samples, width = parse(options.size)
-    machine = platform.processor() or platform.machine()
-    print(f'numpy {np.__version__}, torch {torch.__version__}; Python {platform.python_version()}, {machine}')
+    print(setup('numpy', 'torch'))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, 'features.npz')
         write_features(path, samples, width)

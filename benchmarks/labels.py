@@ -1,19 +1,18 @@
-"""Time and memory of the label wrappers, as ratios to reading the labels and to one pass of get_data_info.
+"""Measure time and memory of the label wrappers, relative to reading the labels.
 
     python benchmarks/labels.py                                # a dataset of the size of COCO, and one of Open Images
     python benchmarks/labels.py --sizes 82081x80 --rounds 9
 
-One process, one thread. The dataset keeps its data infos serialised, as MMEngine does by default. Every round runs each
-row once, in a new order, so that whatever else the machine does hits all of them; a ratio is the median over the rounds
-of its time in the round by that of ``read_labels``. Bytes are what a wrapped dataset is larger than the dataset when it
-goes to a worker, per image and class.
+Everything runs in one process with one thread. The dataset keeps its data infos serialised, as MMEngine does by
+default. Every round runs each row once, in a new order, so that other load on the machine affects all of them. A ratio
+divides the time of a row by that of ``read_labels`` in the same round; the table has medians. Bytes are the size that a
+wrapper adds to a dataset that is sent to a worker, per image and class.
 """
 
 from __future__ import annotations
 
 import argparse
 import pickle
-import platform
 import random
 import statistics
 import sys
@@ -26,11 +25,11 @@ from mmengine.dataset import BaseDataset
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.tables import parse, print_table
+from benchmarks.tables import parse, print_table, setup
 from mmml_losses.datasets import LabelWrapper, MissingLabels, PartialLabels, SinglePositive, read_labels
 
 SIZES = ('82081x80', '100000x567')
-POSITIVES = 2.9  # labels of an image, as COCO has
+POSITIVES = 2.9  # labels per image, as in COCO
 WRAPPERS: dict[str, Callable[[BaseDataset], LabelWrapper]] = {
     "MissingLabels, rule='floor'": lambda dataset: MissingLabels(dataset, 0.8),
     "MissingLabels, rule='bernoulli'": lambda dataset: MissingLabels(dataset, 0.5, 'bernoulli'),
@@ -42,7 +41,7 @@ WRAPPERS: dict[str, Callable[[BaseDataset], LabelWrapper]] = {
 
 
 class Drawn(BaseDataset):
-    """Images that do not exist, with random labels of random areas."""
+    """Dataset of images that do not exist, with random labels and areas."""
 
     def __init__(self, samples: int, classes: int):
         self.size = samples, classes
@@ -63,7 +62,7 @@ class Drawn(BaseDataset):
 
 
 def measure(size: str, rounds: int) -> None:
-    """Print the table of one size."""
+    """Measure the wrappers at one size and print the table."""
     samples, classes = parse(size)
     dataset = Drawn(samples, classes)
     plain_bytes = len(pickle.dumps(dataset))
@@ -98,8 +97,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument('--rounds', type=int, default=5, help='timed rounds')
     options = parser.parse_args(argv)
     random.seed(0)
-    machine = platform.processor() or platform.machine()
-    print(f'numpy {np.__version__}; Python {platform.python_version()}, {machine}; medians of {options.rounds} rounds')
+    print(f'{setup("numpy")}; medians of {options.rounds} rounds')
     for size in options.sizes:
         measure(size, options.rounds)
 

@@ -1,4 +1,4 @@
-"""Linear classifiers of features, several side by side on the same batches, since reading those takes longest."""
+"""Train several linear classifiers on the same batches of features, because reading the batches takes longest."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ OPTIMIZERS: dict[str, Callable[..., Optimizer]] = dict(
 
 
 class Recipe(NamedTuple):
-    """What the trainings of a setting have in common.
+    """Settings that the trainings of a setting share.
 
     Args:
-        epochs: How often the samples come.
-        batch_size: Of each step.
-        start: The probability that every label starts at: labels are rare. For the sigmoid it is a bias of -2.
-        bias_factor: Of the rate of the biases. At the rate of the weights they would not get far from the start in so
-            short a training, and the calibration would be that of the start.
+        epochs: Number of epochs.
+        batch_size: Samples in each step.
+        start: Probability of every label before the training, low because labels are rare. With the sigmoid, 0.12 is a
+            bias of -2.
+        bias_factor: Learning rate of the biases, as a multiple of the rate of the weights. With a factor of 1 the
+            biases would hardly move in such a short training, and the start would decide the calibration.
         optimizer: One of ``OPTIMIZERS``.
     """
 
@@ -42,11 +43,11 @@ class Head:
     """A linear classifier in training.
 
     Args:
-        loss: Trains it.
-        rate: The largest learning rate.
-        shape: Width of the features, and number of labels.
-        recipe: Of its training.
-        seed: Of the first weights.
+        loss: Loss of the training.
+        rate: Largest learning rate.
+        shape: Width of the features and number of classes.
+        recipe: Recipe of the training.
+        seed: Seed of the first weights.
     """
 
     def __init__(self, loss: MultiLabelLoss, rate: float, shape: tuple[int, int], recipe: Recipe, seed: int):
@@ -58,7 +59,7 @@ class Head:
         nn.init.constant_(self.layer.bias, loss.link.inverse(torch.tensor(recipe.start)).item())
 
     def groups(self) -> list[dict]:
-        """Parameters with their rates; ROLE's estimates of the labels are parameters, too, at ten times the rate."""
+        """Return parameters with their rates. ROLE's label estimates are parameters too, at ten times the rate."""
         rate, bias_rate = self.rates
         groups = [
             dict(params=[self.layer.weight], peak=rate),
@@ -69,7 +70,7 @@ class Head:
 
 
 def rate_at(progress: float, epochs: int) -> float:
-    """The factor of the rate after a part of the training: up from 0.05 in one epoch, then down by a cosine."""
+    """Return the factor of the rate at a fraction of the training: up from 0.05 in one epoch, then down by a cosine."""
     warm_up = 1 / epochs
     if progress < warm_up:
         return 0.05 + 0.95 * progress / warm_up
@@ -84,14 +85,14 @@ def train_together(
     seed: int,
     class_aware: bool,
 ) -> None:
-    """Train classifiers; each becomes what it would become alone.
+    """Train classifiers together; each gets the weights that it would get alone.
 
     Args:
-        features: (M, D).
-        labels: (M, C), of which sample i is row i.
+        features: Features, (M, D).
+        labels: Labels, (M, C); sample i is row i.
         heads: The classifiers.
-        recipe: How long, and by which optimiser. Rates are set before each step.
-        seed: Of the order of the samples.
+        recipe: Recipe of the training.
+        seed: Seed of the order of the samples.
         class_aware: Whether samples are drawn by class.
     """
     optimizer = OPTIMIZERS[recipe.optimizer]([group for head in heads for group in head.groups()])

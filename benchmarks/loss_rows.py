@@ -1,4 +1,4 @@
-"""The rows of the experiments: every loss with the hyper-parameters of its paper, by the name that tables have."""
+"""Rows of the experiments: every loss with the hyper-parameters of its paper, by its name in the tables."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ VOC = PaperValues(
 
 
 class TrainingFacts(NamedTuple):
-    """What some losses are told of the training set and of the training.
+    """Facts about the training set and the training that some losses need.
 
     Args:
-        num_samples: Images.
-        num_classes: Classes.
-        expected_positives: Labels of an image on average, in the full labels, from which the papers take it, too.
-        max_epochs: Length of the training.
+        num_samples: Number of images.
+        num_classes: Number of classes.
+        expected_positives: Mean number of labels per image, counted in the full labels as in the papers.
+        max_epochs: Number of epochs.
     """
 
     num_samples: int
@@ -50,12 +50,12 @@ class TrainingFacts(NamedTuple):
     max_epochs: int
 
 
-# Rows that the paper of DR trains with class-aware sampling on its long-tailed sets. The first is that sampling alone.
+# Rows that the DR paper trains with class-aware sampling on long-tailed data. The first is BCE with that sampling.
 RESAMPLED = ('BCE + RS', 'LSEP', 'C-LSEP', 'ZLPR', 'C-ZLPR', 'Circle', 'DB', 'DB-Focal', 'DR', 'DR + DB-Focal')
 
 
 def loss_rows(facts: TrainingFacts, values: PaperValues) -> dict[str, dict]:
-    """The config of each row's loss."""
+    """Return the configs of the losses by row."""
     expected = dict(expected_positives=facts.expected_positives)
     lpr = dict(type='LabelPairRegularizer')
     dr = dict(type='DRLoss', **values.dr)
@@ -105,11 +105,11 @@ def loss_rows(facts: TrainingFacts, values: PaperValues) -> dict[str, dict]:
 
 
 def build_loss(config: dict, labels: torch.Tensor) -> MultiLabelLoss:
-    """A loss that has seen the labels of its training set, (M, C), where it wants to; sample i is row i."""
+    """Build a loss and pass it the labels of its training set, (M, C), if it needs them; sample i is row i."""
     loss = LOSSES.build(dict(config))
     for module in loss.modules():
         if isinstance(module, MultiLabelLoss):
-            module.check_inputs = False  # inputs are the same in all runs, and tested
+            module.check_inputs = False  # the same inputs in all runs, and tested
             if module.wants_training_labels:
                 module.see_training_labels(labels, torch.arange(len(labels)))
     return loss.train()

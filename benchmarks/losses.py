@@ -1,15 +1,16 @@
-"""Time and memory of the losses, forward plus backward, as ratios to PyTorch's binary cross-entropy with logits.
+"""Measure time and memory of the losses, forward and backward, relative to PyTorch's BCE with logits.
 
     python benchmarks/losses.py                          # 128x80, 256x9605 and 64x21841, eager and compiled
     python benchmarks/losses.py --sizes 256x9605 --rounds 15
     python benchmarks/losses.py --only AsymmetricLoss HillLoss --no-compile
     python benchmarks/losses.py --scaling                # set-wise losses: twice the batch, twice the classes
 
-One process, one thread. Every round runs each loss once, in a new order, so that whatever else the machine does hits
-all of them; the table has medians. Memory is the most that torch allocates at a time beyond the inputs, from its
-profiler, in units of the logits.
-``plain`` is a stable ASL written with a dozen torch operations; ``timm`` and ``mmpretrain`` are measured where they are
-installed, and ``published`` are the steps of the ASL authors' public classes, in our own words.
+Everything runs in one process with one thread. Every round runs each loss once, in a new order, so that other load on
+the machine affects all of them; the table has medians. Memory is the peak that torch allocates beyond the inputs, from
+its profiler, in units of the logits.
+
+ASL is also measured in other implementations. ``plain`` is a stable ASL of a dozen torch operations, ``published``
+follows the steps of the authors' public classes, and ``timm`` and ``mmpretrain`` are measured if they are installed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import platform
 import random
 import statistics
 import sys
@@ -26,7 +26,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-os.environ.setdefault('KINETO_LOG_LEVEL', '5')  # torch's profiler reads it when torch is imported
+os.environ.setdefault('KINETO_LOG_LEVEL', '5')  # read by the profiler when torch is imported
 
 import torch
 from torch import Tensor
@@ -34,7 +34,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.tables import parse, print_table
+from benchmarks.tables import parse, print_table, setup
 from mmml_losses.hosts import versions as compat
 from mmml_losses.losses import MultiLabelLoss
 from mmml_losses.registry import LOSSES
@@ -43,7 +43,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 SIZES = ('128x80', '256x9605', '64x21841')
 SCALING_SIZES = ('128x2000', '256x2000', '128x4000')
-POSITIVES = 5  # of a sample, on average
+POSITIVES = 5  # per sample, on average
 POINTWISE = {
     'BCELoss': {},
     'LabelSmoothingBCELoss': {},
@@ -70,7 +70,7 @@ POINTWISE = {
     'LDAMLoss': dict(class_frequencies=...),
 }
 SETWISE = ('LSEPLoss', 'ZLPRLoss', 'TwoWayLoss', 'SoftmaxLoss', 'MultiSimilarityLoss', 'CircleLoss', 'DRLoss')
-# What keeps something of every sample, or has data-dependent shapes: measured eagerly alone.
+# Losses that remember samples or have data-dependent shapes: not compiled.
 OTHERS = {
     'LabelPairRegularizer': {},
     'LargeLossCorrection, permanent': dict(type='LargeLossCorrection', permanent=True),
@@ -80,7 +80,7 @@ OTHERS = {
 
 
 def published_asl(logits: Tensor, targets: Tensor) -> Tensor:
-    """ASL by probabilities, logarithms of clamped probabilities and a power, as its authors' class computes it."""
+    """Compute ASL as its authors' class does: probabilities, logarithms of clamped probabilities and a power."""
     positive = logits.sigmoid()
     negative = (1 - positive + 0.05).clamp(max=1)
     loss = targets * positive.clamp(min=1e-8).log() + (1 - targets) * negative.clamp(min=1e-8).log()
@@ -89,7 +89,7 @@ def published_asl(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def published_detached_asl(logits: Tensor, targets: Tensor) -> Tensor:
-    """The same with a constant focusing weight and in place where it can be, as their second class does it."""
+    """Compute ASL as the authors' second class does: with a detached focusing weight, and in place if possible."""
     negatives = 1 - targets
     positive = logits.sigmoid()
     negative = (1.0 - positive).add_(0.05).clamp_(max=1)
@@ -101,13 +101,13 @@ def published_detached_asl(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def plain_asl(logits: Tensor, targets: Tensor) -> Tensor:
-    """ASL by stable operations, left to autograd."""
+    """Compute ASL by stable operations with gradients from autograd."""
     shifted = (logits.sigmoid() - 0.05).clamp(min=torch.finfo(logits.dtype).tiny)
     return -(targets * logsigmoid(logits) + (1 - targets) * shifted.pow(4) * torch.log1p(-shifted)).sum()
 
 
 def peers() -> dict[str, Loss]:
-    """Other implementations of ASL."""
+    """Return other implementations of ASL."""
     found = {
         'ASL, published': published_asl,
         'ASL, published, detached': published_detached_asl,
@@ -125,7 +125,7 @@ def peers() -> dict[str, Loss]:
 
 
 def build(name: str, settings: dict, classes: int, **kwargs) -> Loss:
-    """A loss of the package that is called with logits and targets alone."""
+    """Build a loss of the package as a function of logits and targets."""
     by_classes = dict(
         class_frequencies=[10.0 + 7 * (column % 1000) for column in range(classes)],
         num_classes=classes,
@@ -157,7 +157,7 @@ def step(loss: Loss, logits: Tensor, targets: Tensor) -> None:
 
 
 def measure_times(losses: dict[str, Loss], logits: Tensor, targets: Tensor, rounds: int) -> dict[str, float]:
-    """Median seconds of a step. Small batches are repeated within a round, so that the clock can see them."""
+    """Return the median seconds of a step. A round repeats small batches, which are too short for the clock."""
     repeats = min(20, max(1, 200_000 // logits.numel()))
     for loss in losses.values():
         for _ in range(3):
@@ -175,7 +175,7 @@ def measure_times(losses: dict[str, Loss], logits: Tensor, targets: Tensor, roun
 
 
 def measure_memory(loss: Loss, logits: Tensor, targets: Tensor) -> int:
-    """The most bytes that a step holds at a time."""
+    """Return the peak number of bytes that a step holds."""
     step(loss, logits, targets)
     logits.grad = None
     gc.collect()
@@ -189,7 +189,7 @@ def measure_memory(loss: Loss, logits: Tensor, targets: Tensor) -> int:
 
 
 def allocations(profiler: torch.profiler.profile) -> list[int]:
-    """Bytes allocated (positive) and freed (negative), in the order of time."""
+    """Return the bytes allocated (positive) and freed (negative), in the order of time."""
     changes = []
     pending = list(profiler.profiler.kineto_results.experimental_event_tree())
     while pending:
@@ -202,7 +202,7 @@ def allocations(profiler: torch.profiler.profile) -> list[int]:
 
 
 def compare(size: str, options: argparse.Namespace) -> None:
-    """Print the table of one size."""
+    """Measure the losses at one size and print the table."""
     samples, classes = parse(size)
     logits, targets = make_batch(samples, classes)
     chosen = {**POINTWISE, **{name: {} for name in SETWISE}, **OTHERS}
@@ -212,9 +212,9 @@ def compare(size: str, options: argparse.Namespace) -> None:
     losses |= {name: build(name, settings, classes) for name, settings in chosen.items()}
     compiled = {}
     if options.compile:
-        torch.compiler.reset()  # otherwise the next size would be compiled for sizes of any kind
+        torch.compiler.reset()  # otherwise the next size is compiled with dynamic shapes
         if not compat.compile_settings():
-            torch._dynamo.config.recompile_limit = 256  # every loss of the table compiles the same method
+            torch._dynamo.config.recompile_limit = 256  # all losses compile the same method
         compiled['ASL, plain'] = torch.compile(plain_asl)
         for name, settings in chosen.items():
             if name not in OTHERS:
@@ -237,7 +237,7 @@ def compare(size: str, options: argparse.Namespace) -> None:
 
 
 def scale(options: argparse.Namespace) -> None:
-    """Print how the set-wise losses grow with the batch and with the classes."""
+    """Print how the times of the set-wise losses grow with the batch size and the number of classes."""
     ways = {f'{name}, {way}': dict(type=name, way=way) for name in SETWISE for way in ('sample', 'class', 'joint')}
     times = {}
     for size in SCALING_SIZES:
@@ -265,8 +265,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     random.seed(0)
-    machine = platform.processor() or platform.machine()
-    print(f'torch {torch.__version__}, {machine}, one thread, medians of {options.rounds} rounds')
+    print(f'{setup("torch")}, one thread, medians of {options.rounds} rounds')
     if options.scaling:
         scale(options)
     else:

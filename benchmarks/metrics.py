@@ -1,13 +1,14 @@
-"""Time and memory of the measures, as ratios to scikit-learn, torchmetrics, mmpretrain and one numpy.sort.
+"""Measure time and memory of the metrics, next to scikit-learn, torchmetrics, mmpretrain and one numpy.sort.
 
     python benchmarks/metrics.py                               # every section
     python benchmarks/metrics.py --only class sample --rounds 9
     python benchmarks/metrics.py --only large --large-size 20000x9605
 
-One process, one thread. Every round runs each implementation once, in a new order, so that whatever else the machine
-does hits all of them; a ratio is the median over the rounds of their time in the round by ours. The scores are the
-sigmoid of normal logits, with positives two standard deviations above the negatives, and as many labels an image as
-COCO (40,137 x 80) and Open Images (37,306 x 567) have. What checks the input is part of the time. Sections:
+Everything runs in one process with one thread. Every round runs each implementation once, in a new order, so that
+other load on the machine affects all of them. A ratio divides the time of an implementation by ours in the same round;
+the table has medians. Scores are the sigmoid of normal logits, with positives two standard deviations above negatives.
+The number of labels per image is that of COCO (40,137 x 80) and Open Images (37,306 x 567). Times include the checks of
+the input. Sections:
 
     class      mAP@class, which is the macro average
     sample     mAP@sample; scikit-learn's label ranking average precision
@@ -21,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import random
 import resource
 import statistics
@@ -38,7 +38,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import retrieval
-from benchmarks.tables import parse, print_table, versions
+from benchmarks.tables import parse, print_table, setup
 from mmml_losses.evaluation import (
     average_precision,
     best_threshold,
@@ -51,14 +51,14 @@ Measure = Callable[[], float]
 
 SIZES = ('40137x80', '37306x567')
 LARGE_SIZE = '125000x9605'
-# Labels of an image, by the number of classes.
+# Labels per image by the number of classes.
 POSITIVES = {80: 2.9, 567: 2.54}
 PACKAGES = ('numpy', 'torch', 'numba', 'scikit-learn', 'torchmetrics', 'mmpretrain')
 GIB = 1 << 30
 
 
 def make_case(samples: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Float32 probabilities and int8 labels, made block by block so that nothing larger is ever held."""
+    """Make float32 probabilities and int8 labels, block by block to save memory."""
     generator = np.random.default_rng(0)
     scores = np.empty((samples, classes), np.float32)
     labels = np.empty((samples, classes), np.int8)
@@ -72,7 +72,7 @@ def make_case(samples: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def class_measures(scores: np.ndarray, labels: np.ndarray) -> dict[str, Measure]:
-    """Ours, one sort of the scores, and the mAP of others."""
+    """Return our mAP@class, one sort of the scores, and the mAP of other projects."""
     classes = scores.shape[1]
     found = {
         'mmml_losses': lambda: mean_average_precision(scores, labels).value,
@@ -95,7 +95,7 @@ def class_measures(scores: np.ndarray, labels: np.ndarray) -> dict[str, Measure]
 
 
 def sample_measures(scores: np.ndarray, labels: np.ndarray) -> dict[str, Measure]:
-    """Ours and scikit-learn's; images without labels, which count as 1 there, are left out of its mean as well."""
+    """Return our mAP@sample, one sort, and scikit-learn's, without the images without labels that it counts as 1."""
     num_without = int((~(labels == 1).any(axis=1)).sum())
     found = {
         'mmml_losses': lambda: mean_average_precision(scores, labels, by='sample').value,
@@ -113,7 +113,7 @@ def sample_measures(scores: np.ndarray, labels: np.ndarray) -> dict[str, Measure
 
 
 def micro_measures(scores: np.ndarray, labels: np.ndarray) -> dict[str, Measure]:
-    """Ours, one sort of all scores, and scikit-learn's."""
+    """Return our micro AP, one sort of all scores, and scikit-learn's micro AP."""
     found = {
         'mmml_losses': lambda: micro_average_precision(scores, labels),
         'numpy.sort': lambda: float(np.sort(scores, axis=None)[0]),
@@ -126,7 +126,7 @@ def micro_measures(scores: np.ndarray, labels: np.ndarray) -> dict[str, Measure]
 
 
 def f1_measures(scores: np.ndarray, labels: np.ndarray) -> dict[str, Measure]:
-    """The mean of the class F1s at 0.5, and how long the best thresholds take beside it."""
+    """Return the macro F1 at 0.5, ours and of other projects, and our search of the best thresholds."""
     found = {
         'mmml_losses': lambda: f1_scores(scores, labels).macro_f1,
         'mmml_losses, best thresholds': lambda: float(best_threshold(scores, labels).f1.mean()),
@@ -153,7 +153,7 @@ SECTIONS = (*COMPARISONS, 'large', 'retrieval')
 
 
 def measure_times(measures: dict[str, Measure], rounds: int) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Seconds of each round, and what each implementation returned."""
+    """Return the seconds of each round, and the value of each implementation."""
     values = {name: measure() for name, measure in measures.items()}
     times: dict[str, list[float]] = {name: [] for name in measures}
     order = list(measures)
@@ -167,7 +167,7 @@ def measure_times(measures: dict[str, Measure], rounds: int) -> tuple[dict[str, 
 
 
 def compare(section: str, size: str, rounds: int) -> None:
-    """Print the table of one section at one size."""
+    """Measure one section at one size and print the table."""
     what, make_measures = COMPARISONS[section]
     times, values = measure_times(make_measures(*make_case(*parse(size))), rounds)
     rows = []
@@ -180,13 +180,13 @@ def compare(section: str, size: str, rounds: int) -> None:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has held so far."""
+    """Return the peak memory of this process so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == 'darwin' else 1024 * peak
 
 
 def measure_large(size: str) -> None:
-    """Print what the large case needs, as json; runs in a process of its own."""
+    """Print time and memory of the large case as json. This runs in a separate process."""
     torch.set_num_threads(1)
     scores, labels = make_case(*parse(size))
     before = peak_bytes()
@@ -227,8 +227,7 @@ def main(argv: list[str] | None = None) -> None:
         return measure_large(options.measure_large)
     torch.set_num_threads(1)
     random.seed(0)
-    machine = platform.processor() or platform.machine()
-    print(f'{versions(*PACKAGES)}; Python {platform.python_version()}, {machine}')
+    print(setup(*PACKAGES))
     print(f'one thread, medians of {options.rounds} rounds')
     for section in options.only:
         if section == 'large':

@@ -1,16 +1,17 @@
-"""Time of query retrieval at the sizes of VOC 2012 and COCO, beside scikit-learn query by query.
+"""Measure the time of query retrieval at the sizes of VOC 2012 and COCO, next to scikit-learn query by query.
 
     python benchmarks/retrieval.py                       # all cases
     python benchmarks/retrieval.py --only voc-5 coco-5
     python benchmarks/retrieval.py --plain               # without numba, however long it takes
     python benchmarks/retrieval.py --images 0.1          # a tenth of the images
 
-Labels and scores are made from a seed: classes as uneven and as many to an image as in the published labels, images of
-scenes in which some classes go together, so that about as many sets of classes occur as there. How many do decides
-the cost. Scores are those of a model that is good and not perfect. The time is that of the second call: the first, on a
-handful of images, compiles the kernels or loads them from disk. ``processor`` is the time on all cores together, which
-says more than the clock where other work runs beside. scikit-learn ranks the images of some of the same queries, one
-after the other on one core; ``ratio`` is its time per query over ours, both on the clock.
+Labels and scores are random numbers of a fixed seed. Class frequencies and the number of labels per image are those of
+the published labels. Images belong to scenes in which some classes occur together, so that the number of different sets
+of classes is about that of the published labels: the cost depends on it. Scores are those of a good, imperfect model.
+
+A first call on a few images compiles the kernels or loads them from disk; the second call is timed. ``processor`` is
+the time of all cores together, the better figure if the machine has other load. scikit-learn ranks the images of some
+of the queries, one after the other on one core. ``ratio`` is its time per query divided by ours, both on the clock.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from mmml_losses.evaluation import (
 
 
 class Data(NamedTuple):
-    """Size and kind of a dataset: how many labels an image has beyond one, and how uneven classes are."""
+    """Size of a dataset, labels per image beyond the first, and parameters of the class frequencies and scenes."""
 
     num_images: int
     num_classes: int
@@ -63,12 +64,12 @@ CASES = {
 
 
 def make_labels(data: Data, generator: np.random.Generator) -> np.ndarray:
-    """Draw the classes of each image without replacement, those of its scene more often than others."""
+    """Draw the classes of each image without replacement; classes of its scene are more likely."""
     weights = generator.normal(0, data.spread, data.num_classes)
     scenes = generator.integers(0, data.num_scenes, data.num_images)
     belongs = generator.random((data.num_scenes, data.num_classes)) < 0.05
     belongs[np.arange(data.num_classes) % data.num_scenes, np.arange(data.num_classes)] = True
-    # Labels beyond the first are Poisson numbers whose mean differs from image to image.
+    # The number of labels beyond the first is Poisson with a mean that differs by image.
     numbers = 1 + generator.poisson(generator.gamma(2, data.extra_labels / 2, data.num_images))
     keys = weights + data.togetherness * belongs[scenes] + generator.gumbel(size=(data.num_images, data.num_classes))
     keys[:, 0] = np.where(generator.random(data.num_images) < data.share_of_first, np.inf, -np.inf)
@@ -77,13 +78,13 @@ def make_labels(data: Data, generator: np.random.Generator) -> np.ndarray:
 
 
 def make_scores(labels: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Probabilities of a model that tells most positives from most negatives, as float32."""
+    """Return float32 probabilities of a model that separates most positives from most negatives."""
     logits = generator.normal(5.0 * labels - 4.5, 1.8)
     return (1 / (1 + np.exp(-logits))).astype(np.float32)
 
 
 def seconds_of_scikit_learn(scores: np.ndarray, labels: np.ndarray, max_conditions: int) -> float:
-    """Median seconds that scikit-learn takes for the average precision of one query."""
+    """Return the median seconds that scikit-learn takes for the average precision of one query."""
     from sklearn.metrics import average_precision_score
 
     generator = np.random.default_rng(0)
@@ -127,7 +128,7 @@ def measure(name: str, case: Case, images: float, use_numba: bool | None, num_wo
 
 
 def print_result(result: RetrievalResult) -> None:
-    """Print what was measured."""
+    """Print the number of queries and the mAP."""
     mean = result.overall
     known = 'have' if result.exhaustive else 'are estimated to have'
     error = 100 * mean.half_width / 1.96

@@ -1,4 +1,4 @@
-"""Finished runs of an experiment, one json file each, so that a stopped experiment goes on where it was."""
+"""Finished runs of an experiment, one json file each, so that a stopped experiment can be resumed."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from mmml_losses.utils.files import replacing
 
 
 class RunStore:
-    """A folder of finished runs, each known by the names of its setting, its row and itself.
+    """Folder of finished runs. The names of its setting, its row and its run identify each.
 
     Args:
-        folder: Where the files are; made when the first run is done.
+        folder: Folder of the files, made when the first run is written.
     """
 
     def __init__(self, folder: Path):
         self.folder = folder
 
     def path(self, setting: str, row: str, run: str) -> Path:
-        """The file of a run."""
-        # A minus or plus at the end tells rows apart.
+        """Return the file of a run."""
+        # Some rows differ by a minus or plus at the end.
         words = row.lower().replace('+', ' plus ').replace('-', ' minus ' if row.endswith('-') else ' ')
         return self.folder / setting / re.sub(r'[^a-z0-9]+', '_', words).strip('_') / f'{run}.json'
 
     def find(self, setting: str, row: str, run: str) -> dict | None:
-        """The figures of a run, or None if it has not been done."""
+        """Return the figures of a run, or None if it is not finished."""
         path = self.path(setting, row, run)
         return json.loads(path.read_text(encoding='utf-8'))['figures'] if path.exists() else None
 
     def has(self, names: tuple[str, str, str], made_with: dict) -> bool:
-        """Whether a run has been done; one that was made with something else is refused.
+        """Return True if a run is finished; raise an error if it was made with other settings.
 
         Args:
-            names: Of setting, row and run.
-            made_with: All that the figures depend on.
+            names: Names of setting, row and run.
+            made_with: All settings that the figures depend on.
         """
         path = self.path(*names)
         if not path.exists():
