@@ -440,17 +440,33 @@ def test_copies_and_state_survive(name):
         assert torch.equal(again, expected)
 
 
+class TensorFinder(pickle.Pickler):
+    """Find the tensors that an object holds at any depth, in lists and dicts of its attributes as well."""
+
+    def __init__(self):
+        super().__init__(io.BytesIO())
+        self.tensors = []
+
+    def persistent_id(self, value):
+        if isinstance(value, torch.Tensor):
+            self.tensors.append(value)
+            return len(self.tensors)
+        return None
+
+
 def test_nothing_of_the_batch_stays_on_the_module(name):
     logits, targets = example()
     loss = build(name, labels=targets)
-    loss(logits, targets, **context(logits)).backward()
-    batch = {tensor.untyped_storage().data_ptr() for tensor in (logits, targets)}
+    more = context(logits)
+    loss(logits, targets, **more).backward()
+    finder = TensorFinder()
+    finder.dump(loss)
+    batch = {tensor.untyped_storage().data_ptr() for tensor in (logits, targets, *more['views'])}
     parameters = {id(parameter) for parameter in loss.parameters()}
-    for module in loss.modules():
-        for attribute, value in (*vars(module).items(), *module.named_buffers(recurse=False)):
-            if isinstance(value, torch.Tensor) and id(value) not in parameters:
-                assert not value.requires_grad, f'{attribute} keeps the graph'
-                assert value.untyped_storage().data_ptr() not in batch, f'{attribute} is a tensor of the batch'
+    assert parameters <= {id(tensor) for tensor in finder.tensors}
+    for tensor in finder.tensors:
+        assert id(tensor) in parameters or not tensor.requires_grad, 'the loss keeps the graph'
+        assert tensor.untyped_storage().data_ptr() not in batch, 'the loss keeps a tensor of the batch'
 
 
 def test_settings_are_shown(name):
@@ -468,7 +484,37 @@ def test_grad_mode_is_left_alone(name):
     assert torch.is_grad_enabled()
 
 
+def share(positive, negative):
+    return positive / (positive + negative)
+
+
+def spa_probability(v):
+    return share(0.6 * torch.sigmoid(3 * (v - 1)), torch.sigmoid(-v))
+
+
+def phi_probability(v):
+    """Compute phi with the powers 1 and 3 as printed by Cheng and Vasconcelos, Eq. 14 and 15."""
+    z = v.sigmoid()
+
+    def h(z, gamma):
+        return (z**gamma - gamma * z ** (gamma - 1) * (1 - z) * (1 - z).log()) / (1 - z)
+
+    return share(h(z, 3), h(1 - z, 1))
+
+
+# Closed forms of the links other than the sigmoid, with the settings that the losses of the table have.
+PROBABILITIES = {
+    'focal_asymmetric': phi_probability,
+    'spa': spa_probability,
+    'spa_far_shifts': lambda v: share(0.1 * torch.sigmoid((v + 5) / 2), torch.sigmoid(5 - v)),
+    'lpr_on_spa': spa_probability,
+    'spa_lpr': spa_probability,
+}
+
+
 def test_probabilities_are_of_the_link(name):
     logits, _ = example()
     loss = build(name)
-    torch.testing.assert_close(loss.probabilities(logits), loss.logit_probabilities(logits).sigmoid())
+    expected = PROBABILITIES.get(name, torch.sigmoid)(logits)
+    torch.testing.assert_close(loss.probabilities(logits), expected)
+    torch.testing.assert_close(loss.logit_probabilities(logits), expected.logit())
