@@ -6,9 +6,9 @@ import cv2
 import numpy as np
 
 from mmml_losses.datasets.wrappers.long_tailed import load_split
-from tests.test_datasets.test_imagenet import TRAIN as IMAGENET_IMAGES
-from tests.test_datasets.test_imagenet import write_images
-from tests.test_datasets.test_long_tailed import rows_with_frequencies, write_coco, write_voc
+from tests.helpers.published.imagenet import TRAIN as IMAGENET_IMAGES
+from tests.helpers.published.imagenet import write_images
+from tests.helpers.published.long_tailed import rows_with_frequencies, write_coco_images, write_voc_images
 
 # Readers whose tests have the folder as a fixture of this name.
 FIXTURES = {
@@ -25,20 +25,20 @@ def write_coco_folder(root: Path) -> None:
     """COCO 2014 with four images, and 2017 with those of COCO-LT, of which few are there."""
     rows = [[0, 1, 2], [7], [14, 21], [79]]
     for split in ('train2014', 'val2014'):
-        write_coco(root, ['1', '2', '3', '4'], rows, split)
+        write_coco_images(root, ['1', '2', '3', '4'], rows, split)
         for number in (2, 3):
             image = cv2.imread(str(root / split / f'{1:012}.jpg'))
             cv2.imwrite(str(root / split / f'{number:012}.jpg'), image)
     tail = load_split('coco-lt')
-    write_coco(root, tail.ids, rows_with_frequencies(tail.class_frequencies, len(tail.ids)), 'train2017')
-    write_coco(root, ['139', '285'], [[0], []], 'val2017')
+    write_coco_images(root, tail.ids, rows_with_frequencies(tail.class_frequencies, len(tail.ids)), 'train2017')
+    write_coco_images(root, ['139', '285'], [[0], []], 'val2017')
 
 
 def write_voc_lt(root: Path) -> None:
     """The published images of VOC-LT, and two of VOC 2007."""
     tail = load_split('voc-lt')
-    write_voc(root / 'VOC2012', tail.ids, rows_with_frequencies(tail.class_frequencies, len(tail.ids)))
-    write_voc(root / 'VOC2007', ['000001', '000002'], [[0], [1, 2]])
+    write_voc_images(root / 'VOC2012', tail.ids, rows_with_frequencies(tail.class_frequencies, len(tail.ids)))
+    write_voc_images(root / 'VOC2007', ['000001', '000002'], [[0], [1, 2]])
 
 
 def write_open_images(root: Path, num_classes: int = 567) -> None:

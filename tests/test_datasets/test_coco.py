@@ -10,8 +10,7 @@ import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretr
 from mmml_losses.datasets import AnnotationError, CocoMultiLabel, MissingDataError
 from mmml_losses.registry import DATASETS
 from tests.helpers.base_config import datasets_of_config
-
-from .conftest import CATEGORIES, coco_content
+from tests.helpers.published.coco import CATEGORIES, coco_content
 
 CAT, CAR, PERSON = 0, 1, 2
 

@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 
@@ -8,47 +7,12 @@ import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretr
 from mmml_losses.datasets import AnnotationError, CUBAttributes, MissingDataError, PartialLabels
 from mmml_losses.registry import DATASETS
 from tests.helpers.base_config import datasets_of_config
-
-NUM_ATTRIBUTES = 312
-IMAGES = {
-    1: '001.Black_footed_Albatross/Black_Footed_Albatross_0046_18.jpg',
-    2: '001.Black_footed_Albatross/Black_Footed_Albatross_0009_34.jpg',
-    3: '002.Laysan_Albatross/Laysan_Albatross_0002_1027.jpg',
-}
-TRAINING = (2, 3)
-# The attributes that an image has, and the certainties that are not 4.
-PRESENT = {1: [1, 312], 2: [2, 10, 150], 3: [5]}
-CERTAINTY = {(2, 10): 2, (2, 150): 3, (2, 7): 1, (3, 5): 1}
-LABELS = 'attributes/image_attribute_labels.txt'
-
-
-def attribute_name(attribute: int) -> str:
-    return 'has_bill_shape::curved_(up_or_down)' if attribute == 1 else f'has_part_{attribute}::colour_{attribute % 15}'
-
-
-def label_line(image: int, attribute: int) -> str:
-    # As a few lines of the official file, one has two columns more.
-    extra = '0 0 ' if (image, attribute) == (2, 150) else ''
-    certainty = CERTAINTY.get((image, attribute), 4)
-    return f'{image} {attribute} {int(attribute in PRESENT[image])} {certainty} {extra}27.7080\n'
+from tests.helpers.published.cub_attributes import IMAGES, LABELS, NUM_ATTRIBUTES, attribute_name, write_cub
 
 
 @pytest.fixture
 def cub_root(tmp_path: Path) -> Path:
-    root = tmp_path / 'CUB_200_2011'
-    (root / 'attributes').mkdir(parents=True)
-    for name in IMAGES.values():
-        path = root / 'images' / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        cv2.imwrite(str(path), np.zeros((6, 8, 3), dtype=np.uint8))
-    (root / 'images.txt').write_text(''.join(f'{key} {name}\n' for key, name in IMAGES.items()))
-    (root / 'train_test_split.txt').write_text(''.join(f'{key} {int(key in TRAINING)}\n' for key in IMAGES))
-    numbers = range(1, NUM_ATTRIBUTES + 1)
-    # The archive has this file beside the folder.
-    (tmp_path / 'attributes.txt').write_text(''.join(f'{number} {attribute_name(number)}\n' for number in numbers))
-    (root / 'attributes' / 'certainties.txt').write_text('1 not visible\n2 guessing\n3 probably\n4 definitely\n')
-    (root / LABELS).write_text(''.join(label_line(image, number) for image in IMAGES for number in numbers))
-    return root
+    return write_cub(tmp_path)
 
 
 def labels(dataset) -> dict[int, list[int]]:

@@ -1,7 +1,5 @@
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 from mmengine.registry import DefaultScope
 
@@ -9,23 +7,11 @@ import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretr
 from mmml_losses.datasets import AnnotationError, ImageNetMultiLabel, MissingDataError
 from mmml_losses.registry import DATASETS
 from tests.helpers.base_config import datasets_of_config
+from tests.helpers.published.imagenet import BIRD, MACHINE, TENCH, TRAIN, write_images
 
-TENCH, BIRD, MACHINE = 'n01440764', 'n02012849', 'n03126707'
-TRAIN = [
-    f'{TENCH}/{TENCH}_10026.JPEG',
-    f'{TENCH}/{TENCH}_9.JPEG',
-    f'{BIRD}/{BIRD}_1.JPEG',
-    f'{MACHINE}/{MACHINE}_2.JPEG',
-]
 VAL = ['ILSVRC2012_val_00000001.JPEG', 'ILSVRC2012_val_00000002.JPEG']
 # Two classes of ImageNet are both called crane.
 SYNSETS = f'{TENCH} tench, Tinca tinca\n{BIRD} crane\n{MACHINE} crane\n'
-
-
-def write_images(folder: Path, names: list[str]) -> None:
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        cv2.imwrite(str(folder / name), np.zeros((300, 260, 3), dtype=np.uint8))
 
 
 @pytest.fixture

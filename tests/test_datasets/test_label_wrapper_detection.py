@@ -18,9 +18,9 @@ from mmml_losses.datasets import (
     read_label_changes,
     read_labels,
 )
+from tests.helpers.published.coco import coco_content
 from tests.helpers.toy import CLASSES, ROWS, Chosen, Toy, array, box, detection
 
-from .conftest import coco_content
 from .test_voc import voc_root  # noqa: F401
 
 

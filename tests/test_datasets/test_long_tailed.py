@@ -5,7 +5,6 @@ import pickle
 import re
 import shutil
 from collections import Counter
-from itertools import chain
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from mmengine.dataset import BaseDataset, ClassBalancedDataset, ConcatDataset, R
 from mmengine.logging import MMLogger
 from mmengine.registry import DATASETS as MMENGINE_DATASETS
 from mmengine.registry import DefaultScope
-from PIL import Image
 from torch.utils.data import DataLoader
 
 import mmml_losses.models  # noqa: F401 (the configs take transforms by the names of mmpretrain, which it imports)
@@ -27,11 +25,11 @@ from mmml_losses.datasets import (
     read_label_changes,
     read_labels,
 )
-from mmml_losses.datasets.readers.voc import VOC_CLASSES
 from mmml_losses.datasets.wrappers.long_tailed import load_split, published_splits
 from mmml_losses.datasets.wrappers.pareto import ParetoCurve
 from mmml_losses.utils.frequencies import group_classes, load_class_frequencies
 from tests.helpers.base_config import FOLDER
+from tests.helpers.published.long_tailed import rows_with_frequencies, write_coco_images, write_voc_images
 
 CURVE = dict(largest=60, smallest=4)
 
@@ -59,19 +57,6 @@ def random_set(num_samples=500, num_classes=6, **kwargs):
     labels = rng.rand(num_samples, num_classes) < np.linspace(0.5, 0.1, num_classes)
     rows = [np.flatnonzero(row).tolist() for row in labels]
     return Named([f'{number}.jpg' for number in range(num_samples)], rows, num_classes, **kwargs)
-
-
-def rows_with_frequencies(frequencies, num_images):
-    """Rows of class indices in which each class is as often as asked, and every image has one."""
-    rows = [[] for _ in range(num_images)]
-    position = 0
-    for number, frequency in enumerate(frequencies):
-        for _ in range(frequency):
-            rows[position % num_images].append(number)
-            position += 1
-    assert all(rows)
-    assert Counter(chain.from_iterable(rows)) == dict(enumerate(frequencies))
-    return rows
 
 
 def names_of(dataset):
@@ -317,40 +302,6 @@ def test_wrong_arguments_are_rejected_before_anything_is_read(arguments, message
         LongTailed(dict(type='there is no such dataset'), **arguments)
 
 
-def write_voc(folder, ids, rows):
-    for name in ('ImageSets/Main', 'Annotations', 'JPEGImages'):
-        (folder / name).mkdir(parents=True)
-    for split in ('trainval', 'test'):
-        (folder / 'ImageSets' / 'Main' / f'{split}.txt').write_text('\n'.join(ids))
-    box = '<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox>'
-    for image_id, row in zip(ids, rows, strict=True):
-        objects = ''.join(
-            f'<object><name>{VOC_CLASSES[c]}</name><difficult>{c % 2}</difficult>{box}</object>' for c in row
-        )
-        (folder / 'Annotations' / f'{image_id}.xml').write_text(f'<annotation>{objects}</annotation>')
-    # The images that the test looks at.
-    for image_id in {ids[0], ids[-1]}:
-        Image.fromarray(np.full((30, 40, 3), 100, dtype=np.uint8)).save(folder / 'JPEGImages' / f'{image_id}.jpg')
-
-
-def write_coco(folder, ids, rows, split):
-    (folder / 'annotations').mkdir(parents=True, exist_ok=True)
-    (folder / split).mkdir()
-    content = dict(
-        images=[dict(id=int(each), file_name=f'{each:0>12}.jpg', height=30, width=40) for each in ids],
-        annotations=[
-            dict(id=number, image_id=int(each), category_id=c + 1, bbox=[0, 0, 9, 9], area=81, iscrowd=c % 2)
-            for number, (each, c) in enumerate(
-                ((each, c) for each, row in zip(ids, rows, strict=True) for c in row), start=1
-            )
-        ],
-        categories=[dict(id=c + 1, name=f'class {c}') for c in range(80)],
-    )
-    (folder / 'annotations' / f'instances_{split}.json').write_text(json.dumps(content))
-    for each in {ids[0], ids[-1]}:
-        Image.fromarray(np.full((30, 40, 3), 100, dtype=np.uint8)).save(folder / split / f'{each:0>12}.jpg')
-
-
 def datasets_of(cfg):
     with DefaultScope.overwrite_default_scope('mmpretrain'):
         return [MMENGINE_DATASETS.build(cfg[name].dataset) for name in ('train_dataloader', 'test_dataloader')]
@@ -374,8 +325,8 @@ def test_the_config_of_voc_lt(tmp_path, log):
     split = load_split('voc-lt')
     rows = rows_with_frequencies(split.class_frequencies, len(split.ids))
     # The dataset has one more image, and another order.
-    write_voc(tmp_path / 'VOC2012', ['2008_000001', *sorted(split.ids)][::-1], [*rows, [0]])
-    write_voc(tmp_path / 'VOC2007', ['000001', '000002'], [[0], [1, 2]])
+    write_voc_images(tmp_path / 'VOC2012', ['2008_000001', *sorted(split.ids)][::-1], [*rows, [0]])
+    write_voc_images(tmp_path / 'VOC2007', ['000001', '000002'], [[0], [1, 2]])
     cfg = Config.fromfile(FOLDER / 'voc_lt.py')
     cfg.train_dataloader.dataset.dataset.data_root = str(tmp_path / 'VOC2012')
     cfg.test_dataloader.dataset.data_root = str(tmp_path / 'VOC2007')
@@ -393,8 +344,8 @@ def test_the_config_of_voc_lt(tmp_path, log):
 def test_the_config_of_coco_lt(tmp_path, log):
     split = load_split('coco-lt')
     rows = rows_with_frequencies(split.class_frequencies, len(split.ids))
-    write_coco(tmp_path, ['9', *split.ids][::-1], [*rows, [0]], 'train2017')
-    write_coco(tmp_path, ['139', '285'], [[0], []], 'val2017')
+    write_coco_images(tmp_path, ['9', *split.ids][::-1], [*rows, [0]], 'train2017')
+    write_coco_images(tmp_path, ['139', '285'], [[0], []], 'val2017')
     cfg = Config.fromfile(FOLDER / 'coco_lt.py')
     cfg.train_dataloader.dataset.dataset.data_root = cfg.test_dataloader.dataset.data_root = str(tmp_path)
     shutil.copy(tmp_path / 'val2017' / f'{139:012}.jpg', tmp_path / 'train2017' / f'{split.ids[0]:0>12}.jpg')

@@ -1,7 +1,5 @@
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 from mmengine.registry import DefaultScope
 
@@ -10,50 +8,19 @@ from mmml_losses.datasets import NUSWIDE, AnnotationError, MissingDataError
 from mmml_losses.datasets.readers.nus_wide import NUS_WIDE_CONCEPTS
 from mmml_losses.registry import DATASETS
 from tests.helpers.base_config import datasets_of_config
+from tests.helpers.published.nus_wide import TABLE, TEST, TRAIN, write_nus, write_nus_table, write_official
 
 CLOUDS, OCEAN, SKY = (NUS_WIDE_CONCEPTS.index(name) for name in ('clouds', 'ocean', 'sky'))
-TRAIN = {
-    'actor\\0001_2124494179.jpg': ['sky', 'clouds'],
-    'actor\\0002_174174086.jpg': [],
-    'zoos\\0847_27671995.jpg': ['ocean'],
-}
-TEST = {'actor\\0003_215199422.jpg': ['sky'], 'zoos\\0848_1.jpg': ['clouds', 'ocean', 'sky']}
-TABLE = """,filepath,label,split_name
-0,images/0001_2124494179.jpg,"['sky', 'clouds']",train
-1,images/0847_27671995.jpg,['ocean'],train
-2,images/0003_215199422.jpg,"sky,clouds",val
-"""
-
-
-def write_official(root: Path, part: str, images: dict[str, list[str]]) -> None:
-    """Write lists with the line ends of Windows, and a file of zeros and ones for each concept, as published."""
-    (root / 'ImageList').mkdir(exist_ok=True)
-    (root / 'ImageList' / f'{part}Imagelist.txt').write_bytes(''.join(f'{name}\r\n' for name in images).encode())
-    folder = root / 'Groundtruth' / 'TrainTestLabels'
-    folder.mkdir(parents=True, exist_ok=True)
-    for concept in NUS_WIDE_CONCEPTS:
-        lines = [str(int(concept in concepts)) for concepts in images.values()]
-        (folder / f'Labels_{concept}_{part}.txt').write_text('\n'.join(lines) + '\n')
 
 
 @pytest.fixture
 def nus_root(tmp_path: Path) -> Path:
-    write_official(tmp_path, 'Train', TRAIN)
-    write_official(tmp_path, 'Test', TEST)
-    for name in TRAIN | TEST:
-        path = tmp_path / 'Flickr' / name.replace('\\', '/')
-        path.parent.mkdir(parents=True, exist_ok=True)
-        cv2.imwrite(str(path), np.zeros((6, 8, 3), dtype=np.uint8))
-    return tmp_path
+    return write_nus(tmp_path)
 
 
 @pytest.fixture
 def table_root(tmp_path: Path) -> Path:
-    (tmp_path / 'nus_wid_data.csv').write_text(TABLE)
-    (tmp_path / 'images').mkdir()
-    for name in ('0001_2124494179', '0847_27671995', '0003_215199422'):
-        cv2.imwrite(str(tmp_path / 'images' / f'{name}.jpg'), np.zeros((6, 8, 3), dtype=np.uint8))
-    return tmp_path
+    return write_nus_table(tmp_path)
 
 
 def labels(dataset) -> dict[str, list[int]]:

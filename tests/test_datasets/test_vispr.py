@@ -1,42 +1,18 @@
 import json
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import VISPR, AnnotationError, MissingDataError
 from mmml_losses.registry import DATASETS
 from tests.helpers.base_config import datasets_of_config
-
-# 68 attributes, whose ids have gaps.
-IDS = ['a0_safe', 'a1_age_approx', 'a4_gender', *(f'a{number}_kind' for number in range(9, 74))]
-LABELS = {
-    'train2017': {'2017_10011466': ['a0_safe'], '2017_10038160': ['a4_gender', 'a9_kind', 'a1_age_approx']},
-    'val2017': {'2017_22222222': ['a73_kind', 'a105_merged']},  # one of them is no class
-    'test2017': {'2017_33333333': ['a0_safe']},
-}
+from tests.helpers.published.vispr import IDS, write_vispr
 
 
 @pytest.fixture
 def vispr_root(tmp_path: Path) -> Path:
-    root = tmp_path / 'vispr'
-    for split, images in LABELS.items():
-        for folder in ('annotations', 'images'):
-            (root / folder / split).mkdir(parents=True)
-        names = []
-        for name, labels in images.items():
-            entry = dict(id=name, image_path=f'images/{split}/{name}.jpg', labels=labels, safe=labels == ['a0_safe'])
-            names.append(f'annotations/{split}/{name}.json')
-            (root / names[-1]).write_text(json.dumps(entry, indent=2))
-            cv2.imwrite(str(root / entry['image_path']), np.zeros((6, 8, 3), dtype=np.uint8))
-        (root / f'{split}.txt').write_text('\n'.join(names) + '\n')
-    rows = [f'{index}\t{name}\tWhat "{name}" is, in words\t1' for index, name in enumerate(IDS)]
-    rows.reverse()  # the order is that of idx
-    rows.insert(1, '\ta105_merged\tFace (complete or partial)\t')
-    (root / 'attributes_v2.tsv').write_text('\n'.join(['idx\tattribute_id\tdescription\tcount', *rows]) + '\n')
-    return root
+    return write_vispr(tmp_path / 'vispr')
 
 
 def build(root: Path, ann_file='train2017.txt', **kwargs) -> VISPR:

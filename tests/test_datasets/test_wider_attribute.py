@@ -1,58 +1,28 @@
 import json
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.datasets import AnnotationError, MissingDataError, WIDERAttribute, read_labels
 from mmml_losses.registry import DATASETS
 from tests.helpers.base_config import datasets_of_config
-
-ATTRIBUTES = (
-    *('Male', 'longHair', 'sunglass', 'Hat', 'Tshirt', 'longSleeve', 'formal', 'shorts', 'jeans', 'longPants', 'skirt'),
-    *('faceMask', 'logo', 'stripe'),
+from tests.helpers.published.wider_attribute import (
+    ATTRIBUTES,
+    FOOTBALL,
+    HAT,
+    MALE,
+    PARADE,
+    TEST,
+    TRAINVAL,
+    content,
+    write_wider,
 )
-MALE, HAT = 0, 3
-TRAINVAL = 'wider_attribute_annotation/wider_attribute_trainval.json'
-TEST = 'wider_attribute_annotation/wider_attribute_test.json'
-PARADE, FOOTBALL = 'train/0--Parade/0_Parade_marchingband_1_799.jpg', 'val/61--Football/61_Football_american_9_6.jpg'
-
-
-def attributes(present=(), unspecified=()) -> list[int]:
-    return [1 if i in present else 0 if i in unspecified else -1 for i in range(len(ATTRIBUTES))]
-
-
-def content() -> dict:
-    images = [
-        dict(
-            file_name=PARADE,
-            scene_id=0,
-            targets=[
-                dict(bbox=[2.0, 1.0, 3.5, 4.0], attribute=attributes([MALE, HAT], [1, 13])),
-                dict(bbox=[-1, 0, 5, 20.25], attribute=attributes([], [MALE])),  # leaves the image
-            ],
-        ),
-        dict(file_name=FOOTBALL, scene_id=61, targets=[dict(bbox=[0, 0, 8, 6], attribute=attributes([MALE]))]),
-    ]
-    # The ids are text in json, so that 10 comes before 2 where they are sorted as such.
-    names = {str(i): ATTRIBUTES[i] for i in sorted(range(len(ATTRIBUTES)), key=str)}
-    return dict(images=images, attribute_id_map=names, scene_id_map={'0': 'Parade', '61': 'Football'})
 
 
 @pytest.fixture
 def wider_root(tmp_path: Path) -> Path:
-    root = tmp_path / 'wider_attribute'
-    (root / 'wider_attribute_annotation').mkdir(parents=True)
-    test = content() | dict(images=[content()['images'][1] | dict(file_name='test/61--Football/1.jpg')])
-    for file, entries in ((TRAINVAL, content()), (TEST, test)):
-        (root / file).write_text(json.dumps(entries))
-        for image in entries['images']:
-            path = root / 'Image' / image['file_name']
-            path.parent.mkdir(parents=True)
-            cv2.imwrite(str(path), np.full((6, 8, 3), 50, dtype=np.uint8))
-    return root
+    return write_wider(tmp_path / 'wider_attribute')
 
 
 def build(root: Path, **kwargs) -> WIDERAttribute:

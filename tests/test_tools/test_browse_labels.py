@@ -11,7 +11,7 @@ from PIL import Image
 
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.evaluation import summarize_labels
-from tests.test_datasets.conftest import coco_content
+from tests.helpers.published.coco import coco_content
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """
