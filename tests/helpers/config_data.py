@@ -1,4 +1,4 @@
-"""Folders of a few images, laid out as the configs expect the datasets below ``data``."""
+"""Folders of a few images in the layout that the configs expect below ``data``."""
 
 from pathlib import Path
 
@@ -6,23 +6,45 @@ import cv2
 import numpy as np
 
 from mmml_losses.datasets.wrappers.long_tailed import load_split
+from tests.helpers.published.cub_attributes import write_cub
 from tests.helpers.published.imagenet import TRAIN as IMAGENET_IMAGES
 from tests.helpers.published.imagenet import write_images
 from tests.helpers.published.long_tailed import rows_with_frequencies, write_coco_images, write_voc_images
+from tests.helpers.published.nus_wide import write_nus, write_nus_table
+from tests.helpers.published.vaw import write_vaw
+from tests.helpers.published.vispr import write_vispr
+from tests.helpers.published.voc import write_voc
+from tests.helpers.published.wider_attribute import write_wider
 
-# Readers whose tests have the folder as a fixture of this name.
-FIXTURES = {
-    'data/VOCdevkit/VOC2007': 'voc_root',
-    'data/VOCdevkit/VOC2012': 'voc_root',
-    'data/CUB_200_2011': 'cub_root',
-    'data/wider_attribute': 'wider_root',
-    'data/vispr': 'vispr_root',
-    'data/vaw': 'vaw_root',
-}
+
+def write_data(root: Path) -> None:
+    """Write what the configs read below ``data``, in the same layout.
+
+    VOC has two folders, with the images of VOC-LT in ``VOCdevkit`` and a few others in ``voc/VOCdevkit``; so has
+    NUS-WIDE, with its csv file in ``nus_wide_table``.
+    """
+    write_coco_folder(root / 'coco')
+    write_voc_lt(root / 'VOCdevkit')
+    for year in (2007, 2012):
+        folder = write_voc(root / 'voc' / 'VOCdevkit' / f'VOC{year}')
+        lists = folder / 'ImageSets' / 'Main'
+        (lists / 'test.txt').write_text((lists / 'val.txt').read_text())
+    write_cub(root)
+    write_nus(root / 'nus_wide')
+    write_nus_table(root / 'nus_wide_table')
+    write_open_images(root / 'open_images')
+    write_vaw(root / 'vaw')
+    write_vispr(root / 'vispr')
+    write_wider(root / 'wider_attribute')
+    for name in ('imagenet', 'aircraft'):
+        for split in ('train', 'val'):
+            write_images(root / name / split, IMAGENET_IMAGES)
+    write_features(root / 'features.npz', width=1280, num_classes=80)
+    write_features(root / 'vqa_features.npz', width=768 + 2048, num_classes=3129, soft=True)
 
 
 def write_coco_folder(root: Path) -> None:
-    """COCO 2014 with four images, and 2017 with those of COCO-LT, of which few are there."""
+    """Write COCO 2014 with four images, and the annotations of COCO-LT with a few images."""
     rows = [[0, 1, 2], [7], [14, 21], [79]]
     for split in ('train2014', 'val2014'):
         write_coco_images(root, ['1', '2', '3', '4'], rows, split)
@@ -35,14 +57,14 @@ def write_coco_folder(root: Path) -> None:
 
 
 def write_voc_lt(root: Path) -> None:
-    """The published images of VOC-LT, and two of VOC 2007."""
+    """Write the annotations of VOC-LT, and two images of VOC 2007."""
     tail = load_split('voc-lt')
     write_voc_images(root / 'VOC2012', tail.ids, rows_with_frequencies(tail.class_frequencies, len(tail.ids)))
     write_voc_images(root / 'VOC2007', ['000001', '000002'], [[0], [1, 2]])
 
 
 def write_open_images(root: Path, num_classes: int = 567) -> None:
-    """One image for training and one for testing."""
+    """Write Open Images with one image for training and one for testing."""
     (root / 'classes_567.txt').parent.mkdir(parents=True)
     ids = [f'/m/0{number:04d}' for number in range(num_classes)]
     (root / 'classes_567.txt').write_text('\n'.join(ids) + '\n')
@@ -54,14 +76,8 @@ def write_open_images(root: Path, num_classes: int = 567) -> None:
         write_images(root / split, ['000026e7ee790996.jpg'])
 
 
-def write_folders(root: Path) -> None:
-    """A folder for each class, as ImageNet has them."""
-    for split in ('train', 'val'):
-        write_images(root / split, IMAGENET_IMAGES)
-
-
 def write_features(file: Path, width: int, num_classes: int, soft: bool = False) -> None:
-    """Features of eight samples, as ``tools/extract_features.py`` writes them; soft training labels where asked."""
+    """Write features of eight samples as ``tools/extract_features.py`` does, with soft training labels if ``soft``."""
     rng = np.random.RandomState(0)
     arrays = dict(classes=np.array([f'class {number}' for number in range(num_classes)]))
     for split in ('train', 'test'):

@@ -8,14 +8,7 @@ import torch
 from mmengine.config import Config
 from mmengine.runner import Runner
 
-from tests.helpers import config_data as data
-
-from ..test_datasets.test_cub_attributes import cub_root  # noqa: F401
-from ..test_datasets.test_nus_wide import nus_root, table_root  # noqa: F401
-from ..test_datasets.test_vaw import vaw_root  # noqa: F401
-from ..test_datasets.test_vispr import vispr_root  # noqa: F401
-from ..test_datasets.test_voc import voc_root  # noqa: F401
-from ..test_datasets.test_wider_attribute import wider_root  # noqa: F401
+from tests.helpers.config_data import write_data
 
 FOLDER = Path(__file__).resolve().parents[2] / 'configs'
 CONFIGS = sorted(FOLDER.glob('*.py'))
@@ -24,20 +17,15 @@ DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 
 @pytest.fixture(scope='session')
 def made_data(tmp_path_factory) -> Path:
-    """The folders that take a while, made once."""
+    """Write the data of all configs once."""
     root = tmp_path_factory.mktemp('made')
-    data.write_coco_folder(root / 'coco')
-    data.write_voc_lt(root / 'VOCdevkit')
-    data.write_open_images(root / 'open_images')
-    data.write_folders(root / 'imagenet')
-    data.write_features(root / 'features.npz', width=1280, num_classes=80)
-    data.write_features(root / 'vqa_features.npz', width=768 + 2048, num_classes=3129, soft=True)
+    write_data(root)
     return root
 
 
 @pytest.fixture
-def at_home(request, made_data, scenes_folder, tmp_path, monkeypatch):
-    """Puts the data of a config where it looks for it, in a folder that is the current one from then on."""
+def at_home(made_data, scenes_folder, tmp_path, monkeypatch):
+    """Make an empty folder the current one, and return a function that links the data of a config into it."""
     home = tmp_path / 'home'
     (home / 'data').mkdir(parents=True)
     monkeypatch.chdir(home)
@@ -47,26 +35,19 @@ def at_home(request, made_data, scenes_folder, tmp_path, monkeypatch):
             return few_scenes(cfg, scenes_folder)
         for settings in (innermost(cfg[name].dataset) for name in DATALOADERS):
             path = Path(settings.get('data_root') or settings['ann_file'])
-            if not path.exists() and not path.is_symlink():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.symlink_to(_source(path, settings, cfg))
+            source = made_data / path.relative_to('data')
+            if path.parent.name == 'VOCdevkit' and 'LongTailed' not in cfg.train_dataloader.dataset.type:
+                source = made_data / 'voc' / path.relative_to('data')
+            elif settings.get('protocol') == 'csv':
+                source = made_data / 'nus_wide_table'
+            link(path, source)
+            if path.name == 'CUB_200_2011':
+                link(path.parent / 'attributes.txt', made_data / 'attributes.txt')
 
-    def _source(path: Path, settings: dict, cfg: Config) -> Path:
-        if 'LongTailed' in cfg.train_dataloader.dataset.type or path.name in ('coco', 'open_images', 'imagenet'):
-            return made_data / path.relative_to('data')
-        if path.name == 'aircraft':
-            return made_data / 'imagenet'
-        if path.suffix == '.npz':
-            return made_data / path.name
-        if path.name == 'nus_wide':
-            return request.getfixturevalue('table_root' if settings['protocol'] == 'csv' else 'nus_root')
-        root = request.getfixturevalue(data.FIXTURES[str(path)])
-        if path.name == 'CUB_200_2011':
-            (path.parent / 'attributes.txt').symlink_to(root.parent / 'attributes.txt')
-        if path.name == 'VOC2007':
-            lists = root / 'ImageSets' / 'Main'
-            (lists / 'test.txt').write_text((lists / 'val.txt').read_text())
-        return root
+    def link(path: Path, target: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_symlink():
+            path.symlink_to(target)
 
     return place
 

@@ -1,4 +1,4 @@
-"""A small dataset in COCO's format."""
+"""Annotations of four images in COCO's format."""
 
 # Categories out of order and with gaps, as in COCO; the classes are cat, car, person in the order of the ids.
 CATEGORIES = [dict(id=90, name='person'), dict(id=3, name='cat'), dict(id=17, name='car')]

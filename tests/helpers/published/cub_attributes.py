@@ -12,7 +12,7 @@ IMAGES = {
     3: '002.Laysan_Albatross/Laysan_Albatross_0002_1027.jpg',
 }
 TRAINING = (2, 3)
-# The attributes that an image has, and the certainties that are not 4.
+# The attributes of each image, and the certainties other than 4.
 PRESENT = {1: [1, 312], 2: [2, 10, 150], 3: [5]}
 CERTAINTY = {(2, 10): 2, (2, 150): 3, (2, 7): 1, (3, 5): 1}
 LABELS = 'attributes/image_attribute_labels.txt'
@@ -23,7 +23,7 @@ def attribute_name(attribute: int) -> str:
 
 
 def label_line(image: int, attribute: int) -> str:
-    # As a few lines of the official file, one has two columns more.
+    # A few lines of the official file have two more columns.
     extra = '0 0 ' if (image, attribute) == (2, 150) else ''
     certainty = CERTAINTY.get((image, attribute), 4)
     return f'{image} {attribute} {int(attribute in PRESENT[image])} {certainty} {extra}27.7080\n'
@@ -39,7 +39,7 @@ def write_cub(folder: Path) -> Path:
     (root / 'images.txt').write_text(''.join(f'{key} {name}\n' for key, name in IMAGES.items()))
     (root / 'train_test_split.txt').write_text(''.join(f'{key} {int(key in TRAINING)}\n' for key in IMAGES))
     numbers = range(1, NUM_ATTRIBUTES + 1)
-    # The archive has this file beside the folder.
+    # In the archive this file is next to the folder.
     (folder / 'attributes.txt').write_text(''.join(f'{number} {attribute_name(number)}\n' for number in numbers))
     (root / 'attributes' / 'certainties.txt').write_text('1 not visible\n2 guessing\n3 probably\n4 definitely\n')
     (root / LABELS).write_text(''.join(label_line(image, number) for image in IMAGES for number in numbers))

@@ -11,7 +11,7 @@ from mmml_losses.datasets.readers.voc import VOC_CLASSES
 
 
 def rows_with_frequencies(frequencies, num_images):
-    """Rows of class indices in which each class is as often as asked, and every image has one."""
+    """Return rows of class indices with these class frequencies, at least one class in each row."""
     rows = [[] for _ in range(num_images)]
     position = 0
     for number, frequency in enumerate(frequencies):
@@ -34,7 +34,7 @@ def write_voc_images(folder, ids, rows):
             f'<object><name>{VOC_CLASSES[c]}</name><difficult>{c % 2}</difficult>{box}</object>' for c in row
         )
         (folder / 'Annotations' / f'{image_id}.xml').write_text(f'<annotation>{objects}</annotation>')
-    # The images that the test looks at.
+    # The only images that the tests open.
     for image_id in {ids[0], ids[-1]}:
         Image.fromarray(np.full((30, 40, 3), 100, dtype=np.uint8)).save(folder / 'JPEGImages' / f'{image_id}.jpg')
 

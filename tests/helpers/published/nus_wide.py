@@ -21,8 +21,8 @@ TABLE = """,filepath,label,split_name
 
 
 def write_official(root: Path, part: str, images: dict[str, list[str]]) -> None:
-    """Lists with the line ends of Windows, and a file of zeros and ones for each concept, as they come."""
-    (root / 'ImageList').mkdir(exist_ok=True)
+    """Write the official lists: image names with Windows line ends, and a file of zeros and ones for each concept."""
+    (root / 'ImageList').mkdir(parents=True, exist_ok=True)
     (root / 'ImageList' / f'{part}Imagelist.txt').write_bytes(''.join(f'{name}\r\n' for name in images).encode())
     folder = root / 'Groundtruth' / 'TrainTestLabels'
     folder.mkdir(parents=True, exist_ok=True)
@@ -42,8 +42,8 @@ def write_nus(root: Path) -> Path:
 
 
 def write_nus_table(root: Path) -> Path:
+    (root / 'images').mkdir(parents=True)
     (root / 'nus_wid_data.csv').write_text(TABLE)
-    (root / 'images').mkdir()
     for name in ('0001_2124494179', '0847_27671995', '0003_215199422'):
         cv2.imwrite(str(root / 'images' / f'{name}.jpg'), np.zeros((6, 8, 3), dtype=np.uint8))
     return root

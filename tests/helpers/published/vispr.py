@@ -10,7 +10,7 @@ import numpy as np
 IDS = ['a0_safe', 'a1_age_approx', 'a4_gender', *(f'a{number}_kind' for number in range(9, 74))]
 LABELS = {
     'train2017': {'2017_10011466': ['a0_safe'], '2017_10038160': ['a4_gender', 'a9_kind', 'a1_age_approx']},
-    'val2017': {'2017_22222222': ['a73_kind', 'a105_merged']},  # one of them is no class
+    'val2017': {'2017_22222222': ['a73_kind', 'a105_merged']},  # the second is not a class
     'test2017': {'2017_33333333': ['a0_safe']},
 }
 

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 WIDTH, HEIGHT = 20, 10
-# (class, difficult, box); boxes count pixels from 1 and contain their last ones.
+# (class, difficult, box). Boxes count pixels from 1 and include the last one.
 OBJECTS = {
     '2007_000027': [('sheep', 0, (1, 1, 5, 4)), ('aeroplane', 0, (1, 1, 10, 10)), ('sheep', 0, (1, 1, 10, 4))],
     # A bird that is difficult and one that is not; a bottle that is difficult only.
@@ -27,7 +27,7 @@ def object_2007(name, difficult, box) -> str:
 
 
 def object_2012(name, difficult, box) -> str:
-    """Another order of the elements, and a person with actions and a part, which has a name and a box of its own."""
+    """Return an object in another order of the elements. A person has actions, and a part with a name and a box."""
     left, top, right, bottom = box
     part = (
         '\t\t<part>\n\t\t\t<name>head</name>\n\t\t\t<bndbox>\n\t\t\t\t<xmin>1</xmin>\n\t\t\t\t<ymin>1</ymin>\n'
@@ -62,6 +62,6 @@ def write_voc(root: Path) -> Path:
     ids = list(OBJECTS)
     for split, chosen in dict(train=ids[:2], val=ids[2:], trainval=ids).items():
         (root / 'ImageSets' / 'Main' / f'{split}.txt').write_text('\n'.join(chosen) + '\n')
-    # Beside the lists of images, that of each class, with 0 for difficult only.
+    # Next to the lists of images there is one for each class, with 0 if all its objects are difficult.
     (root / 'ImageSets' / 'Main' / 'bottle_train.txt').write_text('2007_000027 -1\n2008_000002  0\n')
     return root
