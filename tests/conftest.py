@@ -20,7 +20,7 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session, exitstatus):
-    """Fail a run in which a test was skipped, if asked to: in a complete environment each skip hides a mistake."""
+    """Fail a run in which a test was skipped, if requested: in a complete environment each skip hides a mistake."""
     reporter = session.config.pluginmanager.get_plugin('terminalreporter')
     skipped = reporter.stats.get('skipped', []) if reporter else []
     if session.config.getoption('--fail-on-skip') and skipped and exitstatus == pytest.ExitCode.OK:
@@ -32,13 +32,13 @@ def pytest_sessionfinish(session, exitstatus):
 
 @pytest.fixture(autouse=True)
 def no_default_scope():
-    """Forgets the default scope that a Runner of another test has left."""
+    """Forget the default scope that a Runner of another test has left."""
     DefaultScope._instance_dict.clear()
 
 
 @pytest.fixture(autouse=True)
 def fixed_seed():
-    """Lets a test draw the same numbers whatever ran before, Runners without a seed of their own included."""
+    """Seed all random numbers, also those of Runners without a seed, whatever test ran before."""
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
@@ -46,13 +46,13 @@ def fixed_seed():
 
 @pytest.fixture(scope='session')
 def scenes_folder(tmp_path_factory) -> Path:
-    """The folder of a few digit scenes, made once."""
+    """Return the folder of a few digit scenes, which the first test that uses it fills."""
     return tmp_path_factory.mktemp('digit_scenes') / 'scenes'
 
 
 @pytest.fixture
 def small_run(scenes_folder, tmp_path):
-    """Turns the name of a ``_digits`` config into one that trains on few scenes within seconds."""
+    """Return a function that reads a ``_digits`` config and lets it train on few scenes within seconds."""
 
     def make(config_file: str, max_epochs: int = 2) -> Config:
         cfg = Config.fromfile(ROOT / 'configs' / config_file)
@@ -68,9 +68,9 @@ def small_run(scenes_folder, tmp_path):
 
 @pytest.fixture(scope='module')
 def unformatted_configs():
-    """Spares a Runner the formatting of its config's text, which takes longer than a short training."""
+    """Switch off the formatting of the config's text, which takes longer than a short training."""
     with pytest.MonkeyPatch.context() as patch:
-        # MMEngine has taken it from yapf when it was imported, onedl-mmengine does so when it formats.
+        # MMEngine takes the function from yapf when it is imported, onedl-mmengine when it formats.
         for module in (mmengine_config, yapf_api):
             patch.setattr(module, 'FormatCode', lambda text, **kwargs: (text, True), raising=False)
         yield

@@ -1,4 +1,4 @@
-"""Tests of the rooms of the package: which of them may import which, and what from other projects."""
+"""Test which rooms of the package may import which, and what they may import from other projects."""
 
 import ast
 import sys
@@ -112,7 +112,7 @@ def imports_of(statement, module: str, file: Path, modules: set[str], lazy: bool
 
 
 def room_breaches(imports: list[Import]) -> set[str]:
-    """Return the imports from rooms that are above or beside the importer's."""
+    """Return the imports from rooms that are not below the room of the importer."""
     return {
         f'{found.importer} imports {found.module}'
         for found in imports

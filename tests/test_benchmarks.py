@@ -1,4 +1,4 @@
-"""The benchmarks of the losses run, count memory rightly, and find what the docs say of memory."""
+"""Test that the benchmarks of the losses run, count memory correctly, and confirm the docs on memory."""
 
 import sys
 
@@ -43,12 +43,12 @@ def test_memory_is_the_most_that_is_held_at_a_time():
     unit = logits.numel() * logits.element_size()
 
     def three_at_once(logits, targets):
-        return (logits.exp() * 2.0).sum()  # the exponential is kept; backwards come twos and their product with it
+        return (logits.exp() * 2.0).sum()  # the exponential stays; backward adds twos and their product
 
     assert benchmark.measure_memory(three_at_once, logits, logits) / unit == pytest.approx(3, abs=0.01)
 
 
-# What they make of the batch before the pair sees it takes as much in both.
+# These losses derive tensors from the batch before the pair, which take as much memory in both cases.
 ABOVE_HALF = {'LargeLossRejection', 'LargeLossCorrection', 'EPRLoss', 'DBLoss', 'LDAMLoss'}
 
 
@@ -61,7 +61,7 @@ def test_losses_need_half_the_memory_of_their_plain_composition(name, size, monk
     needed = benchmark.measure_memory(loss, logits, targets)
     monkeypatch.setattr(pair, 'have_slopes', lambda *terms: False)  # every pair is composed of plain operations
     plain = benchmark.measure_memory(loss, logits, targets)
-    # Both hold the class frequencies and what follows from them.
+    # Both hold the class frequencies and vectors computed from them.
     class_vectors = 8 * size[1] * logits.element_size() if 'class_frequencies' in settings else 0
     assert needed <= plain / 2 + class_vectors
 

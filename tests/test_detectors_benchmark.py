@@ -1,4 +1,4 @@
-"""The comparison of losses in detectors trains, keeps what is done, and prints it."""
+"""Test that the comparison of losses in detectors trains, keeps finished runs, and prints them."""
 
 import json
 
@@ -13,7 +13,7 @@ read_config = Config.fromfile
 
 
 def read_small_config(file, **kwargs) -> Config:
-    """A config with few scenes and two epochs of one iteration, in which everything counts as detected."""
+    """Read a config with few scenes and two epochs of one iteration, and count every box as detected."""
     cfg = read_config(file, **kwargs)
     for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
         dataset = cfg[loader].dataset
@@ -48,18 +48,18 @@ def test_runs_are_kept_and_printed(benchmark, tmp_path, monkeypatch):
     files = [tmp_path / 'runs' / 'full' / row / 'seed_0.json' for row in ('focal', 'focal_phi')]
     figures = [json.loads(file.read_text())['figures'] for file in files]
     assert all(name in each for each in figures for name, _ in detectors.FIGURES['full'].values())
-    # Trained alike and ranked alike, but not read alike.
+    # The same training and ranking, but other probabilities.
     assert figures[0]['coco/bbox_mAP'] == figures[1]['coco/bbox_mAP']
     for name in ('detection/D-ECE', 'anchors/ACE'):
         assert figures[0][name] != figures[1][name]
     assert all(title in printed for title in detectors.SETTINGS.values())
     assert '| Focal, phi ' in printed
-    monkeypatch.setattr(detectors, 'train_and_test', None)  # nothing is left to be done
+    monkeypatch.setattr(detectors, 'train_and_test', None)  # no run is left
     assert '| Focal, phi ' in benchmark('--losses', 'Focal', 'Focal, phi')
     assert '| ASL ' not in benchmark('--report')
 
 
-def test_runs_with_other_scenes_are_refused(benchmark, monkeypatch):
+def test_runs_with_other_scenes_are_rejected(benchmark, monkeypatch):
     benchmark('--settings', 'full', '--losses', 'Focal')
 
     def with_more_noise(file, **kwargs) -> Config:

@@ -12,8 +12,7 @@ import pytest
 import mmml_losses
 from mmml_losses import datasets, losses, models
 
-# Examples on files that nobody has before a download or a training. They run as far as the missing file, so that at
-# least their arguments are checked.
+# Examples on files of a download or a training. They run until the missing file, which at least checks their arguments.
 NEED_FILES = {
     *('CocoMultiLabel', 'CUBAttributes', 'ImageNetMultiLabel', 'LongTailed', 'MultiLabelInferencer', 'NUSWIDE'),
     *('Relabelled', 'VAW', 'VISPR', 'VOC', 'VQASoftAnswers', 'WIDERAttribute'),
@@ -41,7 +40,7 @@ def find_examples() -> list[doctest.DocTest]:
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-    """A folder with the files that the examples name."""
+    """Make a folder with the files that the examples name."""
     folder = tmp_path_factory.mktemp('examples')
     (folder / 'counts.json').write_text(json.dumps(dict(class_frequencies=[5, 2, 1], num_samples=6)))
     labels = np.eye(4, 3, dtype=np.int8)

@@ -1,4 +1,4 @@
-"""The benchmarks of the papers' claims: all losses have a row, runs are kept, and tables say what the figures say."""
+"""Test the benchmarks of the papers' claims: all losses have a row, runs are kept, and tables show their figures."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ from mmml_losses.losses import MultiLabelLoss
 from mmml_losses.registry import LOSSES
 
 FACTS = TrainingFacts(num_samples=40, num_classes=6, expected_positives=1.5, max_epochs=2)
-# EPR and ROLE contain the one; the other compares views, and frozen features have none.
+# EPR and ROLE contain the first. The second compares views, which frozen features do not have.
 WITHOUT_ROW = {'ExpectedPositiveRegularizer', 'ConsistencyRegularizer'}
 
 
@@ -28,7 +28,7 @@ def types_of(config: dict) -> set[str]:
 def made_features(images: int = 40, classes: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     labels = (torch.rand(images, classes, generator=generator) < 0.3).float()
-    labels[:, 0] = 1  # at least one label, and a class that all have
+    labels[:, 0] = 1  # at least one label each, and one class that all have
     labels[0, 0] = 0
     return torch.randn(images, 8, generator=generator) + labels[:, :1], labels
 
@@ -98,7 +98,7 @@ def test_rows_have_files_of_their_own():
     assert len({store.path('full', row, 'seed_0') for row in rows}) == len(rows)
 
 
-def test_a_run_made_with_something_else_is_refused(tmp_path):
+def test_a_run_made_with_something_else_is_rejected(tmp_path):
     store = RunStore(tmp_path)
     names = ('full', 'BCE', 'seed_0')
     assert not store.has(names, dict(rate=0.1))
@@ -125,7 +125,7 @@ def features_file(tmp_path):
     return tmp_path / 'features.npz'
 
 
-def test_the_feature_benchmark_goes_on_where_it_was_and_prints_all_tables(features_file, capsys, monkeypatch):
+def test_the_feature_benchmark_resumes_and_prints_all_tables(features_file, capsys, monkeypatch):
     trained = []
 
     def counting(*args, **kwargs):
@@ -188,7 +188,7 @@ def test_variants_are_judged_on_held_out_images(features_file, capsys):
     assert f'| {held_out["mAP@class"]:.2f} |' in printed.replace('     ', ' ').replace('  ', ' ')
 
 
-def test_a_loss_that_is_neither_a_row_nor_a_config_is_refused(features_file):
+def test_a_loss_that_is_neither_a_row_nor_a_config_is_rejected(features_file):
     with pytest.raises(SystemExit, match='NoLoss'):
         feature_variants.main([str(features_file), '--losses', 'NoLoss'])
 

@@ -1,4 +1,4 @@
-"""Names: how configs of any project find what is registered here."""
+"""Test how configs of any project find the registered names."""
 
 import subprocess
 import sys
@@ -90,7 +90,7 @@ def test_bare_names_in_our_registry_are_ours_inside_a_runner():
 
 
 def without(*blocked: str) -> str:
-    """Code after which these packages or modules are absent."""
+    """Return code that makes these packages or modules look absent."""
     return (
         'import sys, importlib.abc\n'
         'class Block(importlib.abc.MetaPathFinder):\n'
@@ -144,19 +144,19 @@ def test_what_is_not_for_detection_does_not_import_the_heads():
         ('mmml_losses.models.detection', 'from mmml_losses.models.detection import LinkedScores'),
     ],
 )
-def test_what_is_for_detection_alone_says_what_to_install(absent, missing, asked_for, code):
+def test_errors_of_detection_modules_name_what_to_install(absent, missing, asked_for, code):
     said = run_python(
         without(absent) + FIND_WHAT_IS_NOT_FOR_DETECTION + 'from mmengine.registry import MODELS\n'
         f'try: {code}\n'
         'except ImportError as error: print(error)'
     )
-    # The last line: an mmcv without operators may say something of its own before.
+    # The last line, because an mmcv without operators may print a line before it.
     assert said.splitlines()[-1] == f'{asked_for} needs {missing}: {how_to_install_mmdet(absent == "mmdet")}'
 
 
 @pytest.mark.needs_mmdet
 @pytest.mark.parametrize('name', DETECTION_HEADS)
-def test_detection_heads_are_found_on_demand_beside_mmdets(name):
+def test_detection_heads_are_found_on_demand_next_to_mmdets(name):
     from mmdet.registry import MODELS as MMDET_MODELS
 
     ours, theirs = MMDET_MODELS.get(f'mmml_losses.{name}'), MMDET_MODELS.get(name)

@@ -1,4 +1,4 @@
-"""Datasets of the configs below ``_base_/datasets``, on folders that tests make."""
+"""Build the datasets of the configs in ``_base_/datasets`` on folders that tests make."""
 
 from pathlib import Path
 
@@ -6,14 +6,14 @@ from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS, DefaultScope
 
-# The configs take transforms by the names of mmpretrain, which registers them when it is imported.
+# The configs name transforms of mmpretrain, which this import registers.
 import mmml_losses.models  # noqa: F401
 
 FOLDER = Path(__file__).resolve().parents[2] / 'configs' / '_base_' / 'datasets'
 
 
 def datasets_of_config(name: str, data_root: Path, **changes) -> tuple[BaseDataset, BaseDataset]:
-    """The datasets for training and testing, with their pipelines and with other arguments."""
+    """Build the training and the test dataset of a config with their pipelines, and with changed arguments."""
     cfg = Config.fromfile(FOLDER / f'{name}.py')
     with DefaultScope.overwrite_default_scope('mmpretrain'):
         train, test = (

@@ -1,4 +1,4 @@
-"""Detectors of MMDetection's own recipes, shrunk so far that a training step takes a fraction of a second."""
+"""Detectors of MMDetection's own recipes, so small that a training step takes a fraction of a second."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SMALLER = dict(
     point_feat_channels=16,
     stacked_convs=1,
 )
-# Some sizes of these decoders stand in MMDetection's code.
+# MMDetection's code fixes some sizes of these decoders.
 FIXED = ('conditional_detr', 'dino')
 FIXED_SIZES = dict(embed_dims=256, num_feats=128, num_heads=8)
 RECIPES = {
@@ -65,12 +65,12 @@ OURS = {
 
 
 def detector_config(name: str, loss: dict, **head: Any) -> ConfigDict:
-    """The model of a recipe, small, with a loss of ours and, where MMDetection's own head spells the sigmoid, our head.
+    """Return the config of a small detector with a loss of ours, and with our head if MMDetection's needs the sigmoid.
 
     Args:
         name: One of ``RECIPES``.
         loss: Config of the loss.
-        **head: More for the dense head.
+        **head: Other settings of the dense head.
     """
     sizes = {**SMALLER, **(FIXED_SIZES if name in FIXED else {})}
     cfg = _shrunk(read_recipe(name).model, sizes)
@@ -112,12 +112,12 @@ def _take_few_proposals(cfg: ConfigDict) -> None:
 def read_recipe(name: str) -> Config:
     import mmdet
 
-    # `mmengine.hub.get_config` would read the list of all of MMDetection's checkpoints on the way.
+    # `mmengine.hub.get_config` also reads the list of all of MMDetection's checkpoints.
     return Config.fromfile(Path(mmdet.__file__).parent / '.mim' / 'configs' / RECIPES[name])
 
 
 def loss_holders(cfg: ConfigDict) -> list[ConfigDict]:
-    """The parts of a model's config that have its classification loss: the head, or those of all stages."""
+    """Return the configs of the heads with a classification loss: one head, or one for each stage."""
     heads = cfg.bbox_head if 'bbox_head' in cfg else cfg.roi_head.bbox_head
     return heads if isinstance(heads, list) else [heads]
 
@@ -133,19 +133,19 @@ def _shrunk(node: Any, sizes: dict[str, int], key: str = '') -> Any:
 
 
 def build_detector(cfg: ConfigDict) -> nn.Module:
-    """A detector with the weights of a seed, as torch draws them: logits are near 0, and there is much to detect."""
+    """Build a detector with torch's own random weights of a fixed seed: its logits are near 0, and it detects much."""
     from mmdet.registry import MODELS
 
     torch.manual_seed(0)
     detector = MODELS.build(cfg)
     for name, parameter in detector.named_parameters():
-        if name.endswith('level_embed'):  # which torch leaves as its memory was
+        if name.endswith('level_embed'):  # torch leaves it uninitialised
             nn.init.normal_(parameter)
     return detector
 
 
 def heads_of(detector: nn.Module) -> list[nn.Module]:
-    """The heads that classify objects, of all stages; a region proposal network is none of them."""
+    """Return the heads that classify objects, one for each stage, without the region proposal network."""
     if not hasattr(detector, 'roi_head'):
         return [detector.bbox_head]
     heads = detector.roi_head.bbox_head
@@ -153,7 +153,7 @@ def heads_of(detector: nn.Module) -> list[nn.Module]:
 
 
 def set_loss(detector: nn.Module, loss: dict | nn.Module) -> list[MultiLabelLoss]:
-    """Put another loss in the heads of a detector that was built with one of ours."""
+    """Replace the loss in the heads of a detector that was built with one of ours."""
     losses = []
     for head in heads_of(detector):
         head.loss_cls = loss if isinstance(loss, nn.Module) else LOSSES.build(loss)
@@ -164,7 +164,7 @@ def set_loss(detector: nn.Module, loss: dict | nn.Module) -> list[MultiLabelLoss
 
 
 def batch(objects: bool = True) -> tuple[Tensor, list]:
-    """Two images, the second with objects of all classes or, without ``objects``, both without any."""
+    """Return two images, the second with objects of all classes. Without ``objects`` both have none."""
     from mmdet.structures import DetDataSample
 
     boxes = torch.tensor([[4.0, 4.0, 28.0, 30.0], [30.0, 28.0, 60.0, 62.0], [8.0, 34.0, 26.0, 58.0]])
@@ -180,8 +180,8 @@ def batch(objects: bool = True) -> tuple[Tensor, list]:
 
 
 def losses_in(detector: nn.Module, images: Tensor, samples: list) -> dict[str, Tensor]:
-    """A training step without its update: the losses by name, each as one number."""
-    torch.manual_seed(0)  # samplers draw
+    """Return the losses of a training step by name, each as one number."""
+    torch.manual_seed(0)  # of the samplers
     detector.train()
     return {name: total(value) for name, value in detector.loss(images, samples).items() if 'loss' in name}
 
@@ -191,7 +191,7 @@ def total(value: Tensor | list[Tensor]) -> Tensor:
 
 
 def trained_parameters(detector: nn.Module, losses: dict[str, Tensor]) -> set[str]:
-    """The names of the parameters that some loss has a gradient for; each gradient is finite."""
+    """Return the names of the parameters with a gradient other than zero; check that all gradients are finite."""
     detector.zero_grad()
     sum(losses.values()).backward()
     found = {name: parameter.grad for name, parameter in detector.named_parameters() if parameter.grad is not None}
@@ -200,7 +200,7 @@ def trained_parameters(detector: nn.Module, losses: dict[str, Tensor]) -> set[st
 
 
 def detections(detector: nn.Module, images: Tensor, samples: list) -> InstanceData:
-    """What the detector finds in the images, together."""
+    """Return the detections in all images together."""
     detector.eval()
     with torch.no_grad():
         found = detector.predict(images, samples, rescale=False)

@@ -1,4 +1,4 @@
-"""A training on a few features that takes a second, for tests of what surrounds trainings."""
+"""A training on a few features that takes a second, for tests of tools and hooks."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ NUM_TRAIN, NUM_TEST, NUM_CLASSES, WIDTH = 48, 24, 5, 8
 
 
 def write_features(file: Path) -> Path:
-    """Features that tell their labels, with some noise."""
+    """Write features that predict their labels, with some noise."""
     rng = np.random.RandomState(0)
     directions = rng.randn(NUM_CLASSES, WIDTH)
     arrays = dict(classes=np.array([f'class {number}' for number in range(NUM_CLASSES)]))
@@ -23,7 +23,7 @@ def write_features(file: Path) -> Path:
 
 
 def feature_options(file: Path, max_epochs: int = 3) -> dict:
-    """What turns ``configs/bce_features.py`` into a training on that file, as ``--cfg-options`` take it."""
+    """Return the ``--cfg-options`` that let ``configs/bce_features.py`` train on this file."""
     return {
         'model.head.num_classes': NUM_CLASSES,
         'model.head.in_channels': WIDTH,
@@ -36,7 +36,7 @@ def feature_options(file: Path, max_epochs: int = 3) -> dict:
 
 
 def feature_config(file: Path, work_dir: Path, max_epochs: int = 3) -> Config:
-    """The config of such a training."""
+    """Return the config of such a training."""
     cfg = Config.fromfile(ROOT / 'configs' / 'bce_features.py')
     cfg.merge_from_dict(feature_options(file, max_epochs))
     cfg.work_dir = str(work_dir)

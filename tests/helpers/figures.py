@@ -1,4 +1,4 @@
-"""The figures of the authors' code and of the papers' equations (see tests/data/README.md)."""
+"""Read figures of the authors' code and of the papers' equations (see tests/data/README.md)."""
 
 import json
 from pathlib import Path

@@ -1,10 +1,10 @@
-"""A training that ends before its time."""
+"""Stop a training before its end."""
 
 from mmengine.hooks import Hook
 
 
 class StopAfter(Hook):
-    """Ends a training as a killed process would: after the checkpoint of an epoch is written."""
+    """Hook that stops a training after the checkpoint of an epoch is written, like a killed process."""
 
     priority = 'LOWEST'
 

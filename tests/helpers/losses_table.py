@@ -1,4 +1,4 @@
-"""One table of losses: every registered one, with the variants that take another path through the code."""
+"""Table of all registered losses, with variants that take other paths through the code."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from mmml_losses.losses import MultiLabelLoss
 from mmml_losses.losses.core.inputs import one_hot_targets
 from mmml_losses.registry import LOSSES
 
-SAMPLES_KNOWN = 64  # of losses that must know the size of the training set
+SAMPLES_KNOWN = 64  # size of the training set, for losses that need it
 FREQUENT = dict(class_frequencies='by_class', num_samples=1000)
 ESTIMATED = dict(expected_positives=1.5)
 
@@ -83,7 +83,7 @@ TABLE: dict[str, dict] = {
 SUMS = [name for name, config in TABLE.items() if config['type'] == 'SumLoss']
 REMEMBERING = ['ll_cp', 'em_apl', 'role']
 STATEFUL = [*REMEMBERING, 'lasd_estimated']
-# A constant of theirs depends on the number of classes, known or not; ROLE starts at random for each of them.
+# A constant of these losses depends on the number of all classes; ROLE draws random numbers for each class.
 COUNTING_CLASSES = ['wan', 'las', 'lasd', 'lasd_estimated', 'weighted_bce', 'role']
 
 
@@ -97,7 +97,7 @@ def config_of(name: str, classes: int) -> dict:
 
 
 def build(name: str, classes: int = 5, labels: Tensor | None = None, **kwargs) -> MultiLabelLoss:
-    """A fresh loss, ready for a first call in a training on these labels."""
+    """Build a loss and prepare it for its first call in a training on these labels."""
     loss = LOSSES.build({**config_of(name, classes), **kwargs})
     if loss.wants_training_labels:
         training_labels = torch.zeros(SAMPLES_KNOWN, classes)
@@ -108,13 +108,13 @@ def build(name: str, classes: int = 5, labels: Tensor | None = None, **kwargs) -
 
 
 def context(logits: Tensor) -> dict:
-    """What a training passes along: the epoch, which samples these are, and other views of them."""
+    """Return what a training passes to a loss: the epoch, the indices of the samples, and other views of them."""
     views = (logits.detach().flip(0), 0.5 * logits.detach())
     return dict(epoch=2, sample_idx=torch.arange(len(logits)), views=views)
 
 
 def evaluate(name: str, logits: Tensor, targets: Tensor, *args, **kwargs) -> Tensor:
-    """A fresh loss of the table on a batch; ``loss_arguments`` go to the loss itself."""
+    """Build a loss of the table with ``loss_arguments`` and evaluate it on a batch."""
     kwargs = {**context(logits), **kwargs}
     labels = None
     if targets.shape in (logits.shape, logits.shape[:1]) and targets.isfinite().all():
@@ -125,7 +125,7 @@ def evaluate(name: str, logits: Tensor, targets: Tensor, *args, **kwargs) -> Ten
 
 
 def example(samples: int = 6, classes: int = 5, seed: int = 0, dtype=torch.float64) -> tuple[Tensor, Tensor]:
-    """Logits and hard labels with an empty and a full row."""
+    """Return logits and hard labels, with an empty row and a full row of labels."""
     generator = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(samples, classes, generator=generator, dtype=dtype)
     targets = (torch.rand(samples, classes, generator=generator) < 0.4).to(dtype)

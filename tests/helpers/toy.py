@@ -10,7 +10,7 @@ ROWS = [[0, 1, 2], [], [1, 2], [2], [0, 1, 2, 3], [0, 3]]
 
 
 class Toy(BaseDataset):
-    """Samples without pixels, of rows of class indices or of data infos."""
+    """Dataset without pixels, made from rows of class indices or data infos."""
 
     METAINFO = dict(classes=CLASSES)
 
@@ -28,7 +28,7 @@ class Toy(BaseDataset):
 
 
 class Chosen(LabelWrapper):
-    """Serves some of the samples, in an order of their own, one of them twice."""
+    """Label wrapper that keeps some of the samples in another order, one of them twice."""
 
     ORDER = (4, 2, 0, 4)
 
@@ -37,12 +37,12 @@ class Chosen(LabelWrapper):
 
 
 def more(**kwargs):
-    """The same samples in another folder."""
+    """Return the same samples in another folder."""
     return Toy(folder='more', **kwargs)
 
 
 def many(num_samples=400, num_classes=8, share=0.4, seed=0, **kwargs):
-    """A dataset of random labels."""
+    """Return a dataset with random labels."""
     mask = np.random.RandomState(seed).rand(num_samples, num_classes) < share
     rows = [np.flatnonzero(row).tolist() for row in mask]
     return Toy(rows, metainfo=dict(classes=tuple(f'class {index}' for index in range(num_classes))), **kwargs)
@@ -53,24 +53,24 @@ def box(label, size=4, ignore=0):
 
 
 def detection(rows=ROWS, **kwargs):
-    """A detection dataset with two boxes for each label, the larger one second."""
+    """Return a detection dataset with two boxes for each label, the smaller box first."""
     return Toy(
         [dict(instances=[box(label, size + label) for label in row for size in (2, 4)]) for row in rows], **kwargs
     )
 
 
 def with_areas(rows=ROWS, areas=(0.1, 0.4, 0.2, 0.3), **kwargs):
-    """A dataset in which each class is as large in every image."""
+    """Return a dataset in which each class has the same area in every image."""
     return Toy([dict(gt_label=list(row), label_areas=[areas[label] for label in row]) for row in rows], **kwargs)
 
 
 def served(dataset):
-    """The labels in the items of a dataset."""
+    """Return the labels in the items of a dataset."""
     return [dataset[idx]['gt_label'] for idx in range(len(dataset))]
 
 
 def array(rows, num_classes=4):
-    """Rows of class indices as (N, C) int8."""
+    """Return rows of class indices as labels, (N, C) int8."""
     labels = np.zeros((len(rows), num_classes), dtype=np.int8)
     for row, classes in zip(labels, rows, strict=True):
         row[list(classes)] = 1

@@ -1,4 +1,4 @@
-"""Short trainings that are broken off and resumed."""
+"""Short trainings that are interrupted and resumed."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from tests.helpers.interruption import StopAfter
 
 
 def train(cfg: Config, folder: str, stop_after: int | None = None, resume: bool = False) -> Runner:
-    """Train in a folder beside the config's own, as far as told."""
+    """Train in a folder next to the config's own, until the end or for ``stop_after`` epochs."""
     cfg = cfg.copy()
     cfg.work_dir = f'{cfg.work_dir}_{folder}'
     cfg.resume = resume
@@ -27,7 +27,7 @@ def train(cfg: Config, folder: str, stop_after: int | None = None, resume: bool 
 
 
 def assert_resumes(make: Callable[[], Config]) -> Runner:
-    """A training of two epochs that is broken off after the first ends like an unbroken one, which is returned."""
+    """Check that a training interrupted after one of two epochs ends as without interruption; return the latter."""
     unbroken = train(make(), 'unbroken')
     train(make(), 'broken', stop_after=1)
     resumed = train(make(), 'broken', resume=True)

@@ -1,4 +1,4 @@
-"""Configs as they are, on data that is made here: every path below ``data`` leads to a few images."""
+"""Fixtures that run the configs unchanged, on a few images at their paths below ``data``."""
 
 import gc
 from pathlib import Path
@@ -53,7 +53,7 @@ def at_home(made_data, scenes_folder, tmp_path, monkeypatch):
 
 
 def innermost(dataset: dict) -> dict:
-    """The settings of the reader inside all wrappers."""
+    """Return the settings of the reader inside all wrappers."""
     while 'dataset' in dataset:
         dataset = dataset['dataset']
     return dataset
@@ -66,7 +66,7 @@ def few_scenes(cfg: Config, folder: Path) -> None:
 
 
 def without_downloads(cfg: Config) -> Config:
-    """The config with a backbone of random weights."""
+    """Replace the pretrained weights of the backbone by random weights."""
     cfg.model.backbone.pop('init_cfg', None)
     if cfg.model.backbone.type == 'TIMMBackbone':
         cfg.model.backbone.pretrained = False
@@ -75,7 +75,7 @@ def without_downloads(cfg: Config) -> Config:
 
 @pytest.fixture(scope='session', autouse=True)
 def quick_collection():
-    """Leaves the modules out when garbage is collected, as every dataset does when it is read."""
+    """Exclude the imported modules from garbage collection, which every dataset calls when it is read."""
     gc.freeze()
     yield
     gc.unfreeze()
@@ -83,9 +83,9 @@ def quick_collection():
 
 @pytest.fixture
 def fast_building(monkeypatch):
-    """Lets networks be built with whatever weights there are in the memory, which is all that shapes need.
+    """Build networks without initialising their weights, and do not format the text of configs.
 
-    Nobody reads the configs as text here, which take longer to lay out than most networks to build.
+    Tests of shapes need no weights, and formatting a config takes longer than building most networks.
     """
     monkeypatch.setattr(Config, 'pretty_text', '')
     for name in ('kaiming_normal_', 'kaiming_uniform_', 'xavier_uniform_', 'uniform_', 'normal_', 'trunc_normal_'):
@@ -94,7 +94,7 @@ def fast_building(monkeypatch):
 
 @pytest.fixture
 def ready_runner(at_home, fast_building, tmp_path):
-    """Turns a config file into a Runner with all that a training needs built, and nothing run."""
+    """Return a function that builds a Runner from a config file with all its parts, without running it."""
 
     def make(name: str, options: dict | None = None) -> Runner:
         cfg = without_downloads(Config.fromfile(FOLDER / f'{name}.py'))

@@ -1,4 +1,4 @@
-"""The losses that ``--loss`` takes by name."""
+"""Test the losses that ``--loss`` finds by a short name."""
 
 import pytest
 from mmengine.config import Config
@@ -11,7 +11,7 @@ from mmml_losses.losses import ConsistencyRegularizer, SumLoss
 from .conftest import FOLDER
 
 LOSSES = FOLDER / '_base_' / 'losses'
-# The rows of the papers' tables, paper by paper.
+# Rows of the papers' tables, by paper.
 ROWS = dict(
     spa='bce two_way focal asl spa spa_lpr bce_lpr focal_lpr asl_lpr',
     two_way='softmax weighted_bce focal asl two_way multi_similarity',
@@ -35,12 +35,12 @@ def test_every_loss_replaces_that_of_a_config(name):
     check_loss(cfg)
     head = MODELS.build(cfg.model.head)
     parts = head.loss_module.losses.values() if isinstance(head.loss_module, SumLoss) else [head.loss_module]
-    # What needs more than the loss would not train in another config.
+    # A loss that needs other settings as well would not train in another config.
     assert not any(isinstance(part, ConsistencyRegularizer) for part in parts)
 
 
 @pytest.mark.parametrize('name', NAMES)
-def test_every_loss_says_where_its_values_are_from(name):
+def test_every_loss_names_the_source_of_its_values(name):
     assert (LOSSES / f'{name}.py').read_text().startswith('# ')
 
 

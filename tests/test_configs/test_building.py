@@ -1,4 +1,4 @@
-"""Every config has a model, an optimiser, a schedule and data that fit together."""
+"""Test that model, optimiser, schedule and data of every config fit together."""
 
 import re
 
@@ -23,7 +23,7 @@ def test_everything_that_a_training_needs_is_built(name, ready_runner):
     for loader in (runner.train_dataloader, runner.val_dataloader, runner.test_dataloader):
         sample = loader.dataset[0]
         assert {'inputs', 'data_samples'} <= set(sample)
-        if 'imagenet' not in name:  # of whose classes few are here
+        if 'imagenet' not in name:  # most of its classes are missing here
             assert len(loader.dataset.CLASSES) == head.num_classes
     trained = {id(weight) for group in runner.optim_wrapper.param_groups for weight in group['params']}
     assert {id(weight) for weight in runner.model.parameters() if weight.requires_grad} <= trained
@@ -46,6 +46,6 @@ def test_no_network_is_left_out():
 
 @pytest.mark.parametrize('config', CONFIGS, ids=lambda config: config.stem)
 def test_every_config_lists_its_runtime(config):
-    """So that it can be copied as it is, and none gets two."""
+    """Check that each config can be copied alone, and that none inherits two runtimes."""
     runtimes = re.findall(r"^    '_base_/(\w+_runtime)\.py',$", config.read_text(), flags=re.MULTILINE)
     assert runtimes in (['default_runtime'], ['ema_runtime'])

@@ -1,4 +1,4 @@
-"""The configs of detectors fit together, and what needs no download trains."""
+"""Test that the configs of detectors fit together, and that those without a download train."""
 
 import copy
 import functools
@@ -29,7 +29,7 @@ DIGITS = [name for name in CONFIGS if '_digits' in name]
 HEADS = ('retinanet', 'fcos', 'atss', 'deformable_detr', 'faster_rcnn')
 PAPERS = ('spa', 'two_way', 'lasd', 'dr', 'hill', 'splc')
 JOINED_WITH_BCE = ('two_way', 'dr')
-# With losses of which no two are alike.
+# Each head with another loss.
 ONE_OF_EACH_HEAD = [
     f'{head}_{loss}_coco' for head, loss in zip(HEADS, ('spa', 'dr', 'splc', 'two_way', 'lasd'), strict=True)
 ]
@@ -40,7 +40,7 @@ def read(name: str) -> Config:
 
 
 def read_once(file: Path) -> Config:
-    """A config of its own: reading the recipes of MMDetection takes a while."""
+    """Return a copy of a config, which is read once because the recipes of MMDetection take a while."""
     return copy.deepcopy(parsed(file))
 
 
@@ -59,7 +59,7 @@ def head_of(model: torch.nn.Module) -> torch.nn.Module:
 
 @pytest.fixture(scope='session')
 def few_scenes(tmp_path_factory) -> Path:
-    """Scenes of the size that detectors take, made once."""
+    """Make scenes of the size for detectors once."""
     settings = innermost(read('retinanet_focal_digits').train_dataloader.dataset)
     settings = {name: settings[name] for name in ('image_size', 'digit_size')}
     return make_digit_scenes(tmp_path_factory.mktemp('det') / 'scenes', num_train=16, num_test=4, **settings)
@@ -67,9 +67,9 @@ def few_scenes(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope='session')
 def few_images(tmp_path_factory) -> Path:
-    """COCO 2017 with two images, in one of which is a person and a crowd of them.
+    """Write COCO 2017 with two images, one of which shows a person and a crowd.
 
-    The boxes are as wide as the image, so that Deformable DETR, which trains on random crops, never loses one.
+    The boxes are as wide as the image, so that the random crops of Deformable DETR never lose one.
     """
     classes = pytest.importorskip('mmdet.datasets').CocoDataset.METAINFO['classes']
     root = tmp_path_factory.mktemp('det') / 'coco'
@@ -93,7 +93,7 @@ def few_images(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def small(few_scenes, few_images, tmp_path, monkeypatch):
-    """A config as it is, on few images, in a folder that is the current one from then on."""
+    """Return a function that lets a config train on few images, in an empty folder that becomes the current one."""
     (tmp_path / 'data').mkdir()
     (tmp_path / 'data' / 'coco').symlink_to(few_images)
     monkeypatch.chdir(tmp_path)
@@ -115,7 +115,7 @@ def small(few_scenes, few_images, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize('name', ONE_OF_EACH_HEAD)
 def test_everything_that_a_training_on_coco_needs_is_built(name, small, fast_building):
-    """The other configs differ from these in the loss alone, as the tests of recipes and losses show."""
+    """The other configs differ in the loss alone, as the tests of recipes and losses show."""
     runner = Runner.from_cfg(small(name))
     runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
     runner._train_loop = runner.build_train_loop(runner._train_loop)
@@ -132,7 +132,7 @@ def test_everything_that_a_training_on_coco_needs_is_built(name, small, fast_bui
         assert sample.ignored_instances.labels.tolist() == [0]
     trained = {id(weight) for group in runner.optim_wrapper.param_groups for weight in group['params']}
     assert {id(weight) for weight in runner.model.parameters() if weight.requires_grad} <= trained
-    # Stops where head and loss do not go together.
+    # Raises an error if the head does not support the loss.
     (check,) = [hook for hook in runner.hooks if type(hook).__name__ == 'DetectorCheckHook']
     check.before_run(runner)
 
@@ -140,11 +140,11 @@ def test_everything_that_a_training_on_coco_needs_is_built(name, small, fast_bui
 @pytest.mark.parametrize('name', DIGITS)
 def test_digit_detectors_train_and_evaluate(name, small):
     cfg = small(name)
-    cfg.train_cfg.update(max_epochs=2, val_interval=2)  # of one iteration each: some losses go by epochs
+    cfg.train_cfg.update(max_epochs=2, val_interval=2)  # of one iteration each, because some losses depend on the epoch
     cfg.train_dataloader.batch_size = 16
     test_cfg = cfg.model.test_cfg.get('rcnn', cfg.model.test_cfg)
     if 'score_thr' in test_cfg:
-        test_cfg.score_thr = -1.0  # nothing is found so early, and MMDetection has no figures of nothing
+        test_cfg.score_thr = -1.0  # otherwise nothing is detected so early, and MMDetection has no metrics of nothing
     runner = Runner.from_cfg(cfg)
     runner.train()
     assert runner.iter == 2
@@ -166,7 +166,7 @@ def test_every_head_has_the_losses_of_the_papers_and_a_digit_sibling():
 
 @pytest.mark.parametrize('name', COCO)
 def test_the_recipe_is_that_of_mmdetection(name):
-    """Only the classification loss, its head where that spells the sigmoid, and the evaluation are ours."""
+    """Only the loss, some heads that need the sigmoid, and the evaluation are ours."""
     head = next(head for head in HEADS if name.startswith(f'{head}_'))
     theirs = dict(
         retinanet='retinanet/retinanet_r50_fpn_1x_coco',
@@ -192,7 +192,7 @@ def mmdet_configs() -> Path:
 
 
 def without_scopes(node):
-    """A config without what MMEngine notes in those of other projects."""
+    """Remove the keys that MMEngine adds to configs of other projects."""
     if isinstance(node, dict):
         return {key: without_scopes(value) for key, value in node.items() if key != '_scope_'}
     return [without_scopes(each) for each in node] if isinstance(node, (list, tuple)) else node
@@ -200,8 +200,11 @@ def without_scopes(node):
 
 @pytest.mark.parametrize('name', CONFIGS)
 def test_losses_are_those_of_the_papers(name):
-    """As in ``configs/_base_/losses``, beside what a detector needs: buckets, BCE beside losses that fix no height of
-    scores, fewer rejections, and a weight against the boxes."""
+    """Compare with ``configs/_base_/losses``.
+
+    Detectors differ in buckets, an added BCE for losses that do not fix the scores, the share of rejected labels, and
+    the weight against the boxes.
+    """
     head = next(head for head in HEADS if name.startswith(f'{head}_'))
     loss = re.sub(r'(_phi)?_(coco|digits|digits_50)$', '', name.removeprefix(f'{head}_'))
     found = dict(head_config(read(name)).loss_cls)
@@ -226,7 +229,7 @@ def test_losses_are_those_of_the_papers(name):
 
 @pytest.mark.parametrize('loss', JOINED_WITH_BCE)
 def test_background_learns_where_there_is_no_object(loss):
-    """As in a level of the pyramid without objects, from a probability that is not for background."""
+    """Train on a pyramid level without objects, from a probability that is too high for background."""
     module = LOSSES.build(head_config(read(f'retinanet_{loss}_coco')).loss_cls)
     logits = torch.full((5000, 80), math.log(0.1 / 0.9), requires_grad=True)
     background = torch.full((5000,), 80)
@@ -236,7 +239,7 @@ def test_background_learns_where_there_is_no_object(loss):
 
 @pytest.mark.parametrize('name', [name for name in CONFIGS if '_focal_' in name and '_phi_' not in name])
 def test_another_loss_swapped_into_a_config_is_that_of_its_own_config(name):
-    """From Focal, whose alpha is part of its weight, to any other of the same head and data, and back."""
+    """Swap Focal, whose alpha is part of its weight, for the other losses of the same head and data, and back."""
     head, data = name.split('_focal_')
     siblings = [other for other in CONFIGS if re.fullmatch(rf'{head}_(?!focal)\w+?_{data}', other)]
     assert len(siblings) >= 2
@@ -265,7 +268,7 @@ def test_half_of_the_boxes_are_hidden(small):
     assert 'MissingBoxes' not in cfg.val_dataloader.dataset.type
 
 
-# A detector of each head, and an AP50 that it exceeds: docs/experiments.md has what each reaches.
+# A detector of each head, and an AP50 that it exceeds; docs/experiments.md lists the AP50 of each.
 USEFUL_AP50 = {
     'retinanet_focal_digits': 0.8,
     'fcos_hill_digits': 0.65,

@@ -1,4 +1,4 @@
-"""openmim finds every config: model-index.yml imports one file for each paper, and the package ships them."""
+"""Test that openmim finds every config: model-index.yml imports a file for each paper, and the package ships them."""
 
 import re
 

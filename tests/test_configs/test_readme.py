@@ -1,4 +1,4 @@
-"""The index of the configs and its pages name every config, and nothing that does not exist."""
+"""Test that the README and its pages name every config, and nothing that does not exist."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ INDEX = (FOLDER / 'README.md').read_text()
 PAPERS = sorted((FOLDER / 'papers').glob('*.md'))
 DETECTORS = (FOLDER / 'det' / 'README.md').read_text()
 TEXT = '\n'.join([INDEX, *(page.read_text() for page in PAPERS), DETECTORS])
-# What a name in a table stands for.
+# The values of each placeholder in the tables.
 PLACEHOLDERS = dict(
     NET=('ecaresnet50t', 'vit_b32', 'mobilenet_v3_large', 'resnet101', 'swin_s'),
     DATA=('voc12', 'coco', 'nus', 'cub'),
@@ -27,7 +27,7 @@ CONFIG = re.compile(r'`(?:configs/)?(\w+)\.py(?=[ `])')
 
 
 def meanings(name: str) -> set[str]:
-    """The names that one with a placeholder stands for."""
+    """Return the names that a name with a placeholder means."""
     for word, values in PLACEHOLDERS.items():
         if word in name:
             return {name.replace(word, value) for value in values}
@@ -51,7 +51,7 @@ def test_every_listed_config_exists():
     files = {config.stem for config in CONFIGS}
     for name in set(CONFIG.findall(TEXT)):
         meant = meanings(name)
-        # A network stands for those of its own paper.
+        # NETWORK means the networks of the config's own paper.
         assert meant & files if 'NET' in name else meant <= files, name
 
 

@@ -1,4 +1,4 @@
-"""Optimisers, schedules, batches, image sizes and losses are those of the papers."""
+"""Test that optimisers, schedules, batches, image sizes and losses are those of the papers."""
 
 import pytest
 import torch
@@ -19,17 +19,17 @@ TAILS = ['dr', 'dr_db_focal', 'db_focal', 'bce', 'ml_gcn', 'bal_poe']
 
 
 def groups(runner: Runner) -> dict[str, dict]:
-    """The group of every weight in the optimiser, by the name of the weight."""
+    """Return the parameter group of every weight in the optimiser, by the name of the weight."""
     names = {id(weight): name for name, weight in runner.model.named_parameters()}
     found = {}
     for group in runner.optim_wrapper.param_groups:
-        # MMEngine has one more group, of a weight that no model has, for the learning rate in the log.
+        # MMEngine adds a group with a weight that is not in the model, to log the learning rate.
         found |= {names[id(weight)]: group for weight in group['params'] if id(weight) in names}
     return found
 
 
 def rates_over_time(runner: Runner, weight: str = 'head.fc.weight') -> list[float]:
-    """The learning rate of a weight in every iteration."""
+    """Return the learning rate of a weight in every iteration."""
     group = groups(runner)[weight]
     found = []
     for _ in range(runner.max_epochs):
@@ -217,7 +217,7 @@ def test_dr_has_its_gammas_for_each_dataset():
 
 
 def test_a_part_of_the_training_set_can_be_left_out_to_choose_by(ready_runner):
-    """The options that the schedule of LASD names."""
+    """Use the options that the schedule of LASD names."""
     options = {
         'train_dataloader.dataset.dataset.indices': 1,
         'val_dataloader.dataset.split': 'train',

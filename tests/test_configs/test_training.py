@@ -1,4 +1,4 @@
-"""What needs no download trains: every ``_digits`` config on generated scenes, every ``_features`` one on a file."""
+"""Train every ``_digits`` config on generated scenes, and every ``_features`` config on a file."""
 
 import math
 import re
@@ -14,7 +14,7 @@ from .conftest import CONFIGS, DATALOADERS, FOLDER
 
 DIGITS = [config.stem for config in CONFIGS if config.stem.endswith('_digits')]
 FEATURES = [config.stem for config in CONFIGS if config.stem.endswith('_features')]
-# What a config is named by, beside its method.
+# The dataset in the name of a config.
 DATASETS = (
     r'_(coco(_75|_40|_single|_lt)?|voc(07|12|12_single|_lt)|nus(_single)?|cub_single|open_images_single|wider|vispr|vaw'
     r'|imagenet(_transfer)?|vqa_features|mlp_features|features|digits)'
@@ -23,7 +23,7 @@ DATASETS = (
 
 @pytest.fixture
 def two_iterations(at_home, tmp_path, monkeypatch):
-    """Trains a config for two epochs of one iteration each, in which also losses that go by epochs do something."""
+    """Return a function that trains a config for two epochs of one iteration: some losses depend on the epoch."""
 
     def train(name: str, **changes) -> Runner:
         monkeypatch.setattr(Config, 'pretty_text', '')
@@ -55,7 +55,7 @@ def test_config_trains_and_evaluates(name, two_iterations):
     assert runner.iter == 2
     loss = runner.message_hub.get_scalar('train/loss').current()
     assert math.isfinite(loss)
-    assert loss > 0 or name == 'em_apl_digits'  # of which entropies are subtracted
+    assert loss > 0 or name == 'em_apl_digits'  # entropies are subtracted
     metrics = {key: runner.message_hub.get_scalar(f'val/multi-label/{key}').current() for key in METRICS}
     assert all(0 <= value <= 100 for value in metrics.values()), metrics
 
@@ -64,7 +64,7 @@ METRICS = ('mAP@class', 'mAP@sample', 'ACE', 'MCE', 'ECE')
 
 
 @pytest.mark.parametrize(('name', 'method'), [('asl_phi', 'phi'), ('two_way_temperature', 'temperature')])
-def test_recalibrated_scores_are_evaluated_beside_the_raw_ones(name, method, two_iterations):
+def test_recalibrated_scores_are_evaluated_next_to_the_raw_ones(name, method, two_iterations):
     runner = two_iterations(f'{name}_digits')
     raw, recalibrated = (
         runner.message_hub.get_scalar(f'val/multi-label/{prefix}ACE').current() for prefix in ('', f'{method}/')
@@ -98,7 +98,7 @@ def test_parts_are_logged_as_means_like_their_sum_and_metrics_are_not(key, mean)
 
 
 def test_the_average_of_the_weights_is_what_is_evaluated_and_saved(two_iterations, tmp_path):
-    """The hooks of the Hill recipe, whose own configs are too large to run here."""
+    """Test the hooks of the Hill recipe, whose own configs are too large to run here."""
     hooks = Config.fromfile(FOLDER / 'hill_coco_40.py').custom_hooks
     runner = two_iterations('hill_digits', custom_hooks=hooks)
     saved = check_checkpoint(tmp_path / 'work_dir' / 'epoch_2.pth')['state_dict']['head.fc.weight']

@@ -4,7 +4,7 @@ _base_ = '_images.py'
 
 train_pipeline = [
     dict(type='LoadImageFromFile'),
-    # "Randomly cropped and resized": the paper does not say how much of an image a crop may lose.
+    # "Randomly cropped and resized": the paper does not state how much of an image a crop may lose.
     dict(type='RandomResizedCrop', scale=224, crop_ratio_range=(0.5, 1.0)),
     dict(type='RandomFlip', prob=0.5, direction='horizontal'),
     dict(type='PackInputs'),

@@ -24,7 +24,7 @@ val_dataloader = dict(
         type=dataset_type,
         data_root=data_root + '/VOC2007',
         split='test',
-        difficult='positive',  # as in training; the paper does not say
+        difficult='positive',  # as in training; the paper does not state it
     )
 )
 test_dataloader = val_dataloader
