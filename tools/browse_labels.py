@@ -1,7 +1,8 @@
 """Summarise and draw the labels of a dataset: ``python tools/browse_labels.py CONFIG --out label_counts.png``.
 
-Prints images, labels, labels per image, head, medium and tail, and the number of images of each class, before and after
-labels were hidden or images left out; and draws the counts. It opens annotation files alone and needs no image.
+Prints the number of images and labels, the labels per image, the classes in head, medium and tail, and the images of
+each class, both before and after label wrappers hide labels or leave images out. Draws these counts. Reads annotation
+files only; the images need not exist.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mmml_losses.utils.files import replacing
 from mmml_losses.utils.frequencies import HEAD_FROM, MEDIUM_FROM
 from mmml_losses.visualization import plot_label_counts
 
-# Images with this many labels or more share a line.
+# Images with at least this many labels share a line.
 MANY_LABELS = 15
 
 

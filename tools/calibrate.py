@@ -1,7 +1,7 @@
 """Calibrate a trained classifier: ``python tools/calibrate.py CONFIG CHECKPOINT``.
 
-Fits temperature, Platt or vector scaling to the validation set, and writes a checkpoint and a config whose
-probabilities are calibrated. The weights of the model do not change.
+Fits temperature, Platt or vector scaling to the validation set. Writes a checkpoint and a config that give calibrated
+probabilities. The weights of the model do not change.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def check_config(cfg: Config, args: argparse.Namespace) -> None:
 
 
 def output_file(args: argparse.Namespace, cfg: Config) -> Path:
-    """Return the checkpoint file to write; it must not replace a file that is read."""
+    """Return the checkpoint file to write; raise an error if it would replace a file that is read."""
     file = Path(args.out or Path(cfg.work_dir, f'{Path(args.checkpoint).stem}_{args.method}.pth'))
     config_file = file.with_suffix('.py')
     for source, written in ((args.checkpoint, file), (args.config, config_file)):

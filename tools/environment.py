@@ -57,12 +57,12 @@ DIAGNOSES = (
 
 
 class SetupError(Exception):
-    """A failure that the user can fix. Its message is one sentence with the remedy."""
+    """Failure that the user can fix. Its message is one sentence that tells how."""
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """Facts about the Python that makes the virtual environment."""
+    """Properties of the Python that makes the virtual environment."""
 
     path: str
     version: tuple[int, int, int]
@@ -83,7 +83,7 @@ class Environment:
         compiled: Build mmcv with its operators and add mmdet; otherwise nothing is compiled.
         dev: Add the linter and the test runner.
         venv: Its folder.
-        python: The interpreter that makes it. None takes that of an existing environment, or the running one.
+        python: The interpreter that makes it. By default that of the existing environment, else the running one.
     """
 
     stack: str
@@ -284,7 +284,7 @@ def build_wheel(environment: Environment, interpreter: Interpreter) -> Path:
         pip(environment, 'wheel', *options, '--wheel-dir', scratch, requirement, extra_env=compile_variables())
         built = next(Path(scratch).glob('*.whl'))
         if built.name.endswith('-none-any.whl'):
-            raise SetupError(f'{requirement} was built without its operators; {display(environment.log)} says why')
+            raise SetupError(f'{requirement} was built without operators; {display(environment.log)} has the reason')
         return built.replace(directory / built.name)
 
 
@@ -433,7 +433,7 @@ def write_stamp(environment: Environment, fingerprint: str | None) -> None:
     """Record the kind of the environment, and its fingerprint once everything is installed."""
     partial = environment.stamp.with_suffix('.partial')
     partial.write_text(json.dumps({'kind': environment.kind, 'fingerprint': fingerprint}))
-    os.replace(partial, environment.stamp)
+    partial.replace(environment.stamp)
 
 
 # ------------------------------------------------------------------------------------------------- requirement files
@@ -512,7 +512,7 @@ def stop(child: subprocess.Popen) -> None:
         try:
             child.wait(STOP_GRACE_SECONDS)
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
-            continue  # a second Ctrl-C is impatience: go on to the next signal
+            continue  # after a second Ctrl-C, send the next signal at once
 
 
 def compile_progress(log: str) -> str:

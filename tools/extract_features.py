@@ -1,7 +1,7 @@
 """Write the frozen features of a dataset: ``python tools/extract_features.py CONFIG CHECKPOINT --out FILE.npz``.
 
 Each image goes once through the test pipeline, the backbone and the neck of the config. ``mmml_losses.FeatureDataset``
-reads the file, and configs/bce_features.py trains on it. The same command goes on where an interrupted one stopped.
+reads the file, and configs/bce_features.py trains on it. Run the same command again to resume after an interruption.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def checked_out(args: argparse.Namespace) -> Path:
-    """Check before a long run that its result can be written."""
+    """Check that the result of a long run can be written, and return its file."""
     try:
         out = checked_npz_path(args.out, '--out').expanduser()
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -103,10 +103,10 @@ def main() -> None:
             made_by=np.array(json.dumps(made_by)),
         )
     except KeyboardInterrupt:
-        print(f'\nstopped: the same command goes on with what is in {parts.folder}', file=sys.stderr)
+        print(f'\nstopped: the same command resumes from {parts.folder}', file=sys.stderr)
         sys.exit(130)  # as after any Ctrl-C
     except OSError as error:
-        # From a worker it comes with the text of its traceback.
+        # An error from a worker contains the text of its traceback.
         reason = str(error).strip().splitlines()[-1]
         raise UsageError(f'an image cannot be read, or features not be written: {reason}') from None
     print(f'wrote {out}')

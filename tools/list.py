@@ -1,7 +1,7 @@
 """List the components: ``python tools/list.py``, or with a kind and a word ``python tools/list.py losses missing``.
 
-Prints losses, metrics, dataset wrappers, readers, hooks, heads, configs and more with one line each: of all kinds, of
-one kind, or those with a word in their line.
+Prints a line for each loss, metric, dataset wrapper, reader, hook, head, config and other component. A kind selects
+components of this kind, and a word selects lines that contain it.
 """
 
 from __future__ import annotations

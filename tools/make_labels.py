@@ -1,8 +1,8 @@
 """Write the labels that a config draws: ``python tools/make_labels.py CONFIG --out FILE.json``.
 
-The training set of the config has ``MissingLabels``, ``SinglePositive``, ``PartialLabels`` or ``LongTailed`` around a
-dataset, in any nesting. The file holds what they draw, with their settings and a checksum of the dataset inside. Only
-annotations are read, no image. Train on the file with ``mmml_losses.Relabelled``, see docs/labels.md.
+The training set of the config must have ``MissingLabels``, ``SinglePositive``, ``PartialLabels`` or ``LongTailed``
+around a dataset, in any nesting. The file holds the labels that they leave, their settings, and a checksum of the
+dataset inside. Reads annotations only, no images. Train on it with ``mmml_losses.Relabelled``, see docs/labels.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
     made_by = dict(tool=Path(__file__).name, config=Path(args.config).name, dataloader=args.dataloader)
     save_label_file(out, drawn.labels, drawn.source, made_by | dict(dataset=drawn.settings), drawn.positions)
     print(describe_drawing(drawn))
-    print(f'wrote {args.out}. A config beside {args.config} that takes it:')
+    print(f'wrote {args.out}. A config next to {args.config} that trains on it:')
     print(describe_use(dataset, args.config, args.dataloader, args.out))
 
 

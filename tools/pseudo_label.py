@@ -1,7 +1,7 @@
 """Correct the labels of a training set: ``python tools/pseudo_label.py CONFIG CHECKPOINT --out FILE.json``.
 
-The trained model goes over the training set with the test pipeline; labels that are not observed and more probable
-than the threshold become positive. Train on the file with ``mmml_losses.Relabelled``, see docs/labels.md.
+The trained model predicts the training set with the test pipeline. Unobserved labels that are more probable than the
+threshold become positive. Train on the file with ``mmml_losses.Relabelled``, see docs/labels.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Check before a long run that its result can be made and written."""
+    """Check the threshold, and that the result of a long run can be written."""
     if not 0 < args.threshold < 1:
         raise UsageError(f'--threshold must be in (0, 1), got {args.threshold}')
     check_output(args.out, args.overwrite)
@@ -49,7 +49,7 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
     if args.amp:
         cfg.test_cfg.fp16 = True
     if shows_progress_bar() and cfg.get('default_hooks'):
-        cfg.default_hooks.logger = None  # its lines would tear the bar apart
+        cfg.default_hooks.logger = None  # its lines would break the progress bar
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
     python tools/quickstart.py
 
-The first call makes a virtual environment, which compiles nothing; then ``quickstart_job.py`` runs inside it. Finished
-steps are reused, and a call after an interruption resumes. Needs the standard library alone.
+The first call makes a virtual environment without compiling anything; then ``quickstart_job.py`` runs inside it.
+Finished steps are reused, and a call after an interruption resumes. Needs only the standard library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The job of ``quickstart.py``, inside its environment: train three losses on DigitScenes and compare them in a report.
+"""Train three losses on DigitScenes and compare them in a report: the job of ``quickstart.py`` inside its environment.
 
-What a finished training left is reused, a broken one is resumed, and one of other code or configs is done anew.
+Finished trainings are reused and interrupted ones resumed. Trainings of other code or configs are repeated.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PROGRESS = re.compile(r'Epoch\(train\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\].*?eta: (\S+
 
 @dataclass
 class Job:
-    """Starts trainings and tests, shows how far they are, and stops them all at once."""
+    """Starts trainings and tests, shows their progress, and stops them together."""
 
     work_dir: Path
     lock: int
@@ -58,16 +58,16 @@ class Job:
             print(f'[{name}] {text}', flush=True)
 
     def train_and_test(self, name: str, config: str) -> Path:
-        """Bring one run to its predictions, from wherever it stands."""
+        """Train and test one run, or resume it, and return its predictions file."""
         folder = self.work_dir / config
         predictions = folder / 'predictions.npz'
         self.put_aside_other_trainings(folder)
         if predictions.is_file():
-            self.say(name, f'is there already: {shown(folder)}')
+            self.say(name, f'already finished: {shown(folder)}')
             return predictions
         config_file = ROOT / 'configs' / f'{config}.py'
         if (folder / 'last_checkpoint').is_file():
-            self.say(name, 'goes on from its last checkpoint')
+            self.say(name, 'resumes from its last checkpoint')
         options = ['--work-dir', folder, *(['--cfg-options', *self.cfg_options] if self.cfg_options else [])]
         self.call(name, 'train.py', config_file, '--resume', *options)
         checkpoint = find_latest_checkpoint(str(folder))
@@ -76,20 +76,20 @@ class Job:
         return predictions
 
     def put_aside_other_trainings(self, folder: Path) -> None:
-        """Put a run of other code, configs or options aside: resuming it would mix two trainings."""
+        """Rename the folder of a run of other code, configs or options: resuming it would mix two trainings."""
         stamp = folder / 'fingerprint.txt'
         if folder.exists() and not stamp.is_file():
-            raise RuntimeError(f'{shown(folder)} is not of a quickstart: choose another --work-dir, or move it away')
+            raise RuntimeError(f'{shown(folder)} was made by something else: move it, or choose another --work-dir')
         if stamp.is_file() and stamp.read_text() != self.fingerprint:
             aside = folder.with_name(f'{folder.name}.{time.strftime("%Y%m%d_%H%M%S")}')
             folder.rename(aside)
-            self.say(aside.name, 'was made by other code, configs or versions: it is kept aside and trained anew')
+            self.say(aside.name, 'was made by other code, configs or versions: it is kept, and trained again')
         folder.mkdir(parents=True, exist_ok=True)
         stamp.write_text(self.fingerprint)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of all that a training depends on: the package, the configs, the options and the stack."""
+        """Digest of everything that a training depends on: package, configs, options and versions."""
         versions = torch.__version__, mmengine.__version__
         digest = hashlib.sha256(repr((self.cfg_options, versions)).encode())
         for file in sorted(file for folder in ('configs', 'mmml_losses') for file in (ROOT / folder).rglob('*.py')):
@@ -109,7 +109,7 @@ class Job:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            pass_fds=[self.lock],  # it stays locked as long as a training lives, even if this process is killed
+            pass_fds=[self.lock],  # a training keeps the lock even if this process is killed
         )
         self.children.append(child)
         with log.open('a') as file:
@@ -133,13 +133,13 @@ class Job:
 
 
 def shown(path: Path) -> str:
-    """A path as short as the reader needs it."""
+    """Shorten a path inside the current folder."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 @contextlib.contextmanager
 def locked(work_dir: Path):
-    """Keep a second call out of the same folder, also while trainings of a killed one are still alive."""
+    """Lock the folder against a second call, also while trainings of a killed call are still running."""
     import fcntl
 
     work_dir.mkdir(parents=True, exist_ok=True)
@@ -147,19 +147,19 @@ def locked(work_dir: Path):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f'Another quickstart is at work in {shown(work_dir)}: waiting for it to end (Ctrl-C gives up) ...')
+            print(f'Another quickstart runs in {shown(work_dir)}: waiting for its end (Ctrl-C to stop waiting) ...')
             fcntl.flock(file, fcntl.LOCK_EX)
         yield file.fileno()
 
 
 def train_all(job: Job) -> dict[str, Path]:
-    """Two trainings side by side, one thread each: on two cores that is faster than one training with two threads."""
+    """Run trainings in parallel with one thread each, which is faster than one after the other with more threads."""
     with ThreadPoolExecutor(max_workers=min(len(RUNS), os.cpu_count() or 1)) as pool:
         futures = {name: pool.submit(job.train_and_test, name, config) for name, config in RUNS.items()}
         try:
             finished, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
             for future in finished:
-                future.result()  # raises the failure at once, not after the runs that are named before it
+                future.result()  # raises a failure at once, not after the earlier runs
             return {name: future.result() for name, future in futures.items()}
         except BaseException:
             job.stop()
@@ -167,7 +167,7 @@ def train_all(job: Job) -> dict[str, Path]:
 
 
 def facts() -> dict[str, str]:
-    """What the report says of the runs."""
+    """Return facts about the runs for the report."""
     modules = torch, mmengine, mmml_losses
     return {
         'Configs': ', '.join(f'configs/{config}.py' for config in RUNS.values()),
@@ -192,14 +192,14 @@ def main() -> None:
     parser.add_argument('--cfg-options', nargs='+', default=[], metavar='KEY=VALUE', help='settings of all trainings')
     options = parser.parse_args()
     work_dir = options.work_dir.resolve()
-    # A plain kill becomes an exception too, so that the trainings end with their parent.
+    # A SIGTERM becomes an exception too, so that the trainings end with this process.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     started = time.monotonic()
     with locked(work_dir) as lock:
         make_digit_scenes(DATA)
         predictions = train_all(Job(work_dir, lock, options.cfg_options))
         runs = {name: load_predictions(path) for name, path in predictions.items()}
-        title = 'SPA + LPR beside ASL and BCE on DigitScenes'
+        title = 'SPA + LPR, ASL and BCE on DigitScenes'
         report = write_report(work_dir / 'report.html', runs, QUERIES, title=title, facts=facts())
     print_table(runs)
     print(f'Done, {time.monotonic() - started:.0f} s in this call. The report: {shown(report)}')

@@ -1,6 +1,6 @@
-"""A page that compares runs: ``python tools/report.py ASL=RUN BCE=RUN --out report.html --query '3 and 7, not 5'``.
+"""Compare runs on a page: ``python tools/report.py ASL=RUN BCE=RUN --out report.html --query '3 and 7, not 5'``.
 
-Tables and pictures of any number of runs on the same data, in one HTML file that needs no other.
+Writes tables and pictures of any number of runs on the same data into one HTML file that needs no others.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Lint the project, check its types and run its tests, in an environment that the first call makes.
+"""Lint the project, check its types and run its tests. The first call makes an environment for them.
 
     python tools/run_tests.py                  # everything: mmcv compiled from its sdist, mmdet
     python tools/run_tests.py --fast           # compile nothing, and deselect the tests that need mmdet
     python tools/run_tests.py --coverage       # report the lines that no test runs
     python tools/run_tests.py -k calibration   # other arguments go to pytest
 
-Standard library only: it starts on a machine where nothing is installed.
+Needs only the standard library, so it runs on a machine where nothing is installed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def parse_arguments(arguments: list[str] | None = None) -> tuple[argparse.Namesp
 
 
 def pytest_arguments(options: argparse.Namespace, extra: list[str]) -> list[str]:
-    """Put the user's choices before ours, and deselect the tests that need mmdet where it is not installed."""
-    # A file's tests share a process, because they share fixtures that train models. Debuggers need a single one.
+    """Return the arguments for pytest: defaults, tests to deselect without mmdet, and the arguments of the user."""
+    # The tests of a file run in one process, because they share fixtures that train models. Debuggers need one process.
     default_processes = '0' if any(name in extra for name in DEBUGGERS) else '2'
     arguments = ['-n', options.processes or default_processes, '--dist', 'loadfile']
     markers = options.markers
@@ -43,7 +43,7 @@ def pytest_arguments(options: argparse.Namespace, extra: list[str]) -> list[str]
         wanted = DEFAULT_MARKERS if markers is None else markers
         markers = f'({wanted}) and not needs_mmdet' if wanted else 'not needs_mmdet'
     else:
-        # Everything that a test may need is installed: a skipped one is a mistake.
+        # Everything that tests need is installed: a skipped test is a mistake.
         arguments.append('--fail-on-skip')
     if options.coverage:
         arguments += ['--cov', '--cov-report=term']
@@ -53,7 +53,7 @@ def pytest_arguments(options: argparse.Namespace, extra: list[str]) -> list[str]
 
 
 def check(environment: Environment, extra: list[str]) -> int:
-    """Lint, check types and test, whatever each finds; return pytest's exit code, or 1 for the others alone."""
+    """Lint, check types and test, also after failures; return pytest's exit code, or 1 if only the others failed."""
     variables = {**os.environ, 'OMP_NUM_THREADS': '1', 'MPLBACKEND': 'Agg'}
     codes = []
     for command in (['ruff', 'check', '.'], ['ruff', 'format', '--check', '.'], ['mypy'], ['pytest', *extra]):
@@ -61,9 +61,9 @@ def check(environment: Environment, extra: list[str]) -> int:
         codes.append(run([environment.executable, '-m', *command], env=variables))
     *other_codes, test_code = codes
     if any(other_codes):
-        say('ruff or mypy has complaints, printed above the tests.')
+        say('ruff or mypy found errors, printed above the tests.')
     if not environment.compiled:
-        # pytest in several processes does not count what it deselects.
+        # pytest in several processes does not count deselected tests.
         say('Left out by --fast: the tests marked needs_mmdet.')
     return test_code or int(any(other_codes))
 

@@ -1,8 +1,8 @@
-"""Train, correct the labels by what was learnt, and train again: ``python tools/self_train.py CONFIG``.
+"""Train, correct the labels with the trained model, and train again: ``python tools/self_train.py CONFIG``.
 
 Unobserved labels whose probability is above the threshold become positive, and a new model is trained on them from the
-start. Every stage has its own folder below the work folder. The same command
-goes on where it was interrupted, and ends with the weights of an uninterrupted run; see docs/procedures.md.
+start. Every stage has its own folder below the work folder. Run the same command again to resume after an interruption:
+it ends with the weights of an uninterrupted run. See docs/procedures.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def parse_args() -> argparse.Namespace:
         '--threshold', type=float, default=0.5, help='labels above this probability become positive (default: 0.5)'
     )
     launch.add_common_arguments(parser)
-    parser.add_argument('--resume', action='store_true', help='changes nothing: the same command always goes on')
+    parser.add_argument('--resume', action='store_true', help='no effect: the same command always resumes')
     launch.add_training_arguments(parser)
     return parser.parse_args()
 
@@ -58,7 +58,7 @@ def main() -> None:
     try:
         figures = SelfTraining(cfg, args.threshold, args.rounds, Path(args.config).name, log).run()
     except KeyboardInterrupt:
-        print('stopped; the same command goes on from here', file=sys.stderr)
+        print('stopped; the same command resumes from here', file=sys.stderr)
         sys.exit(130)  # as after any Ctrl-C
     if is_main_process() and figures[0]:
         launch.print_table(metric_rows(figures))

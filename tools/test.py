@@ -1,4 +1,4 @@
-"""Evaluate a model: ``python tools/test.py CONFIG CHECKPOINT``. Flags as in MMPretrain's tool, and ``--loss``."""
+"""Evaluate a model: ``python tools/test.py CONFIG CHECKPOINT``. Has the flags of MMPretrain's tool, and ``--loss``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train a model: ``python tools/train.py CONFIG``. The flags are those of MMPretrain's tool, and ``--loss``."""
+"""Train a model: ``python tools/train.py CONFIG``. Has the flags of MMPretrain's tool, and ``--loss``."""
 
 from __future__ import annotations
 

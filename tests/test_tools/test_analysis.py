@@ -1,6 +1,5 @@
-"""The scripts of tools/analysis as a user calls them."""
+"""Test the scripts of tools/analysis as a user calls them."""
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -15,7 +14,7 @@ from PIL import Image
 from mmml_losses.cli import runs as command_line
 from mmml_losses.evaluation import Predictions, save_predictions
 from mmml_losses.evaluation.functional.detection import detection_columns
-from mmml_losses.utils.errors import UsageError
+from tests.helpers.tools import run_tool
 
 ANALYSIS = Path(__file__).resolve().parents[2] / 'tools' / 'analysis'
 PICTURES_OF_RUNS = {
@@ -29,7 +28,7 @@ PICTURES_OF_RUNS = {
 
 @pytest.fixture
 def runs(tmp_path):
-    """A run as a file and one as a folder, on the same data."""
+    """Write two runs on the same data, one as a file and one in a folder."""
     rng = np.random.default_rng(0)
     labels = (rng.random((20, 3)) < 0.5).astype(np.int8)
     image = tmp_path / 'image.png'
@@ -41,15 +40,11 @@ def runs(tmp_path):
 
 
 @pytest.fixture
-def call(monkeypatch, capsys):
-    """Calls a script inside this process, which is faster; returns what it printed."""
+def call(capsys):
+    """Return a function that calls a script in this process and returns its output."""
 
     def run(name, *arguments):
-        spec = importlib.util.spec_from_file_location(name, ANALYSIS / f'{name}.py')
-        script = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(script)
-        monkeypatch.setattr(sys, 'argv', [name, *map(str, arguments)])
-        script.main()
+        run_tool(f'analysis/{name}.py', *arguments)
         return capsys.readouterr().out
 
     return run
@@ -88,12 +83,12 @@ def test_reliability_of_detectors_and_of_nothing_else(call, runs, tmp_path):
     call('reliability', file, '--out', tmp_path / 'picture.svg')
     assert_is_picture(tmp_path / 'picture.svg')
     save_predictions(tmp_path / 'blind.npz', Predictions(np.zeros((2, 0)), np.zeros((2, 0))))
-    with pytest.raises(UsageError, match="'blind' has no detection that counts: there is nothing to measure"):
+    with pytest.raises(SystemExit, match="'blind' has no detection that counts: there is nothing to measure"):
         call('reliability', tmp_path / 'blind.npz', '--out', tmp_path / 'other.svg')
-    with pytest.raises(UsageError, match='runs must be all of classifiers or all of detectors, got both'):
+    with pytest.raises(SystemExit, match='runs must be all of classifiers or all of detectors, got both'):
         call('reliability', file, *runs, '--out', tmp_path / 'other.svg')
     for name in ('class_ap', 'probability_histogram'):
-        with pytest.raises(UsageError, match="'detector' must be the run of a classifier, got detections"):
+        with pytest.raises(SystemExit, match="'detector' must be the run of a classifier, got detections"):
             call(name, file, '--out', tmp_path / 'other.svg')
     assert not (tmp_path / 'other.svg').exists()
 
@@ -118,7 +113,7 @@ def test_loss_curves(call, tmp_path, suffix):
     ],
 )
 def test_losses_that_cannot_be_drawn(call, tmp_path, losses, message):
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(SystemExit, match=message):
         call('loss_curves', *losses, '--out', tmp_path / 'losses.png')
     assert list(tmp_path.iterdir()) == []
 
@@ -131,9 +126,9 @@ def test_label_recovery(call, tmp_path):
     for arguments in ([], ['--quantity', 'NPV']):
         call('label_recovery', f'SPLC={tmp_path / "training"}', *arguments, '--out', tmp_path / 'recovery.svg')
         assert_is_picture(tmp_path / 'recovery.svg')
-    with pytest.raises(UsageError, match=r"quantities must be some of \['NPV', 'precision', 'recall'\], got \['mAP'\]"):
+    with pytest.raises(SystemExit, match=r"quantities must be some of \['NPV', 'precision', 'recall'\], got \['mAP'\]"):
         call('label_recovery', tmp_path / 'training', '--quantity', 'mAP', '--out', tmp_path / 'other.png')
-    with pytest.raises(UsageError, match=r'has no log of label recovery.*LabelRecoveryHook'):
+    with pytest.raises(SystemExit, match=r'has no log of label recovery.*LabelRecoveryHook'):
         call('label_recovery', tmp_path, '--out', tmp_path / 'other.png')
     assert not (tmp_path / 'other.png').exists()
 
@@ -146,12 +141,12 @@ def test_class_ap_by_frequencies_and_given_groups(call, runs, tmp_path):
     call('class_ap', *runs, '--frequencies', frequencies, '--out', out)
     call('class_ap', *runs, '--groups', groups, '--out', out)
     groups.write_text('[1, 2]')
-    with pytest.raises(UsageError, match=r'groups.json cannot be used: it must hold lists'):
+    with pytest.raises(SystemExit, match=r'groups.json cannot be used: it must hold lists'):
         call('class_ap', *runs, '--groups', groups, '--out', out)
     frequencies.write_text('[1, 2]')
-    with pytest.raises(UsageError, match='entry for each of 3 classes, got 2'):
+    with pytest.raises(SystemExit, match='entry for each of 3 classes, got 2'):
         call('class_ap', *runs, '--frequencies', frequencies, '--out', out)
-    with pytest.raises(UsageError, match=r'nowhere\.json cannot be read: No such file'):
+    with pytest.raises(SystemExit, match=r'nowhere\.json cannot be read: No such file'):
         call('class_ap', *runs, '--frequencies', tmp_path / 'nowhere.json', '--out', out)
 
 
@@ -169,13 +164,13 @@ def test_class_ap_by_frequencies_and_given_groups(call, runs, tmp_path):
         (['name='], "nothing follows the name 'name='"),
     ],
 )
-def test_bad_calls_are_one_sentence_each(call, runs, tmp_path, arguments, message):
+def test_bad_calls_end_with_one_sentence(call, runs, tmp_path, arguments, message):
     files = {name: tmp_path / name for name in ('text', 'broken.npz')}
     for file in files.values():
         file.write_text('neither')
     save_predictions(tmp_path / 'unknown.npz', Predictions(np.full((2, 3), 0.5), np.full((2, 3), -1)))
     places = dict(first=runs[0], text=files['text'], broken=files['broken.npz'], unknown=tmp_path / 'unknown.npz')
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(SystemExit, match=message):
         call('reliability', *(argument.format(**places) for argument in arguments))
 
 
@@ -186,22 +181,22 @@ def test_bad_calls_are_one_sentence_each(call, runs, tmp_path, arguments, messag
         (['--dpi', '0'], 'must be a whole number of at least 1, got 0'),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_before_the_work(call, capsys, arguments, message):
+def test_bad_picture_arguments_end_before_the_work(call, capsys, arguments, message):
     with pytest.raises(SystemExit):
         call('retrieval_curve', 'nowhere.npz', *arguments)
     assert message in capsys.readouterr().err
 
 
 def test_limits_of_groups_need_frequencies(call, runs, tmp_path, capsys):
-    with pytest.raises(UsageError, match='--head-from and --medium-from need --frequencies'):
+    with pytest.raises(SystemExit, match='--head-from and --medium-from need --frequencies'):
         call('class_ap', *runs, '--head-from', '500', '--out', tmp_path / 'classes.svg')
     with pytest.raises(SystemExit):
         call('class_ap', *runs, '--head-from', '500', '--groups', 'groups.json', '--out', tmp_path / 'classes.svg')
-    assert '--groups says what the groups are' in capsys.readouterr().err
+    assert '--groups defines the groups' in capsys.readouterr().err
 
 
 def test_unknown_classes_of_queries_are_named(call, runs, tmp_path):
-    with pytest.raises(UsageError, match="unknown class 'dogg': did you mean 'dog'"):
+    with pytest.raises(SystemExit, match="unknown class 'dogg': did you mean 'dog'"):
         call('retrieval_sheet', *runs, '--query', 'dogg', '--out', tmp_path / 'sheet.png')
 
 
@@ -214,7 +209,7 @@ def test_runs_name_themselves_by_their_folder_or_file(tmp_path):
         'bce': 'bce.npz',
         'x': 'a=b',
     }
-    # What exists under that very name is a path.
+    # A name that exists as a path is a path.
     assert list(command_line.split_names([str(tmp_path / 'lr=0.1')])) == ['lr=0.1']
 
 

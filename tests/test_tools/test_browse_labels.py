@@ -1,8 +1,9 @@
-"""tools/browse_labels.py as a user calls it."""
+"""Test tools/browse_labels.py as a user calls it."""
 
 import json
 import runpy
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,8 @@ from PIL import Image
 import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretrain needs)
 from mmml_losses.evaluation import summarize_labels
 from tests.helpers.published.coco import coco_content
+from tests.helpers.tools import TOOLS, error_of, run_tool
 
-ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """
 default_scope = 'mmpretrain'
 custom_imports = dict(imports=['mmml_losses'], allow_failed_imports=False)
@@ -40,7 +41,7 @@ val_dataloader = dict(
 
 @pytest.fixture
 def config(tmp_path):
-    """A training set without its images, and a validation set of which nothing is there."""
+    """Write a config with a training set without images and a validation set without any file."""
     (tmp_path / 'coco').mkdir()
     (tmp_path / 'coco' / 'instances.json').write_text(json.dumps(coco_content()))
     file = tmp_path / 'config.py'
@@ -48,25 +49,16 @@ def config(tmp_path):
     return file
 
 
-@pytest.fixture
-def call(monkeypatch, tmp_path):
-    """Calls the tool inside this process, which is faster."""
-
-    def run(*arguments):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, 'argv', ['browse_labels.py', *map(str, arguments)])
-        runpy.run_path(str(ROOT / 'tools' / 'browse_labels.py'), run_name='__main__')
-
-    return run
+call = partial(run_tool, 'browse_labels.py')
+fail = partial(error_of, 'browse_labels.py')
 
 
-def fail(call, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        call(*arguments)
-    return str(stopped.value)
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
 
 
-def test_labels_are_shown_and_written(call, config, tmp_path, capsys):
+def test_labels_are_shown_and_written(config, tmp_path, capsys):
     call(config, '--out', 'new/counts.png', '--json', 'new/counts.json', '--head-from', 3, '--medium-from', 2)
     printed = capsys.readouterr().out
     assert printed.startswith(
@@ -90,7 +82,7 @@ def test_labels_are_shown_and_written(call, config, tmp_path, capsys):
     assert 'wrote new/counts.json\nwrote new/counts.png\n' in printed
 
 
-def test_classes_can_be_listed_or_not(call, config, capsys):
+def test_classes_can_be_listed_or_not(config, capsys):
     call(config, '--classes', 'all')
     everything = capsys.readouterr().out
     assert all(f'\n{name} ' in everything for name in ('cat', 'car', 'person'))
@@ -107,7 +99,7 @@ def test_classes_can_be_listed_or_not(call, config, capsys):
     ],
 )
 def test_classes_in_the_middle_are_left_out(num_shown, names):
-    class_rows = runpy.run_path(str(ROOT / 'tools' / 'browse_labels.py'))['class_rows']
+    class_rows = runpy.run_path(str(TOOLS / 'browse_labels.py'))['class_rows']
     summary = summarize_labels('abcdef', np.tri(6, dtype=np.int8)[:, ::-1])
     rows = class_rows(summary, num_shown)
     assert [row['class'] for row in rows] == names
@@ -115,7 +107,7 @@ def test_classes_in_the_middle_are_left_out(num_shown, names):
 
 
 def test_images_with_many_labels_share_a_line():
-    image_rows = runpy.run_path(str(ROOT / 'tools' / 'browse_labels.py'))['image_rows']
+    image_rows = runpy.run_path(str(TOOLS / 'browse_labels.py'))['image_rows']
     labels = np.tri(20, dtype=np.int8)
     rows = image_rows(summarize_labels([str(index) for index in range(20)], labels))
     assert rows[1] == {'labels of an image': '1', 'images': '1'}
@@ -123,13 +115,13 @@ def test_images_with_many_labels_share_a_line():
     assert len(rows) == 16
 
 
-def test_options_change_the_config(call, config, capsys):
+def test_options_change_the_config(config, capsys):
     call(config, '--cfg-options', 'train_dataloader.dataset.dataset.dataset.drop_empty=True')
     assert '3 images, 3 labels of 3 classes, 1.00 an image (1 to 1)' in capsys.readouterr().out
     assert Path('label_counts.png').is_file()
 
 
-def test_other_folders_stay_where_images_are_missing(call, tmp_path, capsys):
+def test_other_folders_stay_where_images_are_missing(tmp_path, capsys):
     for folder in ('ImageSets/Main', 'Annotations'):
         (tmp_path / 'voc' / folder).mkdir(parents=True)
     (tmp_path / 'voc' / 'ImageSets' / 'Main' / 'train.txt').write_text('2008_000001\n')
@@ -138,7 +130,7 @@ def test_other_folders_stay_where_images_are_missing(call, tmp_path, capsys):
         '<ymin>1</ymin><xmax>5</xmax><ymax>5</ymax></bndbox></object></annotation>'
     )
     config = tmp_path / 'voc.py'
-    # A relative root must not be put before a path that has it.
+    # A relative root must not be put before a path that starts with it.
     config.write_text(
         "custom_imports = dict(imports=['mmml_losses'])\n"
         "train_dataloader = dict(dataset=dict(type='mmml_losses.VOC', data_root='voc', split='train'))\n"
@@ -147,7 +139,7 @@ def test_other_folders_stay_where_images_are_missing(call, tmp_path, capsys):
     assert capsys.readouterr().out.startswith('1 images, 1 labels of 20 classes')
 
 
-def test_a_terminal_gets_a_framed_table(call, config, capsys, monkeypatch):
+def test_a_terminal_gets_a_framed_table(config, capsys, monkeypatch):
     monkeypatch.setattr(sys.stdout, 'isatty', lambda: True, raising=False)
     monkeypatch.setenv('COLUMNS', '100')
     call(config)
@@ -156,12 +148,12 @@ def test_a_terminal_gets_a_framed_table(call, config, capsys, monkeypatch):
     assert '│ person ' in printed
 
 
-def test_missing_annotations_are_named_and_only_those_that_are_asked_for(call, config, tmp_path):
-    message = fail(call, config, '--dataloader', 'val')
+def test_missing_annotations_of_the_dataloader_are_named(config, tmp_path):
+    message = fail(config, '--dataloader', 'val')
     assert 'absent.json' in message
     assert 'instances.json' not in message
     (tmp_path / 'coco' / 'instances.json').unlink()
-    message = fail(call, config)
+    message = fail(config)
     assert 'instances.json' in message
     assert 'absent.json' not in message
     assert not (tmp_path / 'label_counts.png').exists()
@@ -176,16 +168,16 @@ def test_missing_annotations_are_named_and_only_those_that_are_asked_for(call, c
         (['--cfg-options', 'train_dataloader.dataset.dataset.dataset.drop_empt=True'], 'cannot be built'),
     ],
 )
-def test_what_cannot_be_done_is_one_line(call, config, tmp_path, arguments, message):
-    assert message in fail(call, config, *arguments)
+def test_what_cannot_be_done_is_one_line(config, tmp_path, arguments, message):
+    assert message in fail(config, *arguments)
     assert not (tmp_path / 'label_counts.png').exists()
 
 
 @pytest.mark.parametrize('arguments', [['--out', 'picture.gif'], ['--classes', 'some'], ['--dataloader', 'all']])
-def test_arguments_are_checked_by_the_parser(call, config, capsys, arguments):
-    assert fail(call, config, *arguments) == '2'
+def test_arguments_are_checked_by_the_parser(config, capsys, arguments):
+    assert fail(config, *arguments) == 2
     assert arguments[0] in capsys.readouterr().err
 
 
-def test_a_config_that_is_not_there(call):
-    assert fail(call, 'nowhere.py') == 'config nowhere.py does not exist'
+def test_a_config_that_is_not_there():
+    assert fail('nowhere.py') == 'config nowhere.py does not exist'

@@ -1,7 +1,6 @@
-"""tools/calibrate.py as a user calls it, and the steps it is made of."""
+"""Test tools/calibrate.py as a user calls it, and its steps."""
 
 import hashlib
-import importlib.util
 import json
 import os
 import re
@@ -24,6 +23,7 @@ from mmml_losses.losses.links import PhiLink
 from mmml_losses.procedures.calibrate import collect_logits, fit_link
 from mmml_losses.registry import LOSSES
 from mmml_losses.utils.errors import UsageError
+from tests.helpers.tools import run_tool
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / 'configs' / 'spa_lpr_digits.py'
@@ -47,7 +47,7 @@ def succeed(tool, *arguments, launcher=()):
 
 @pytest.fixture(scope='module')
 def trained(scenes_folder, tmp_path_factory):
-    """A checkpoint of SPA with LPR."""
+    """Train SPA with LPR and return the checkpoint."""
     folder = tmp_path_factory.mktemp('trained')
     succeed('train.py', CONFIG, '--work-dir', folder, '--no-validate', *few_scenes(scenes_folder))
     return folder / 'epoch_2.pth'
@@ -55,7 +55,7 @@ def trained(scenes_folder, tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def calibrated(trained, scenes_folder, tmp_path_factory):
-    """The pair of files of a temperature, what was printed, and the checkpoint's hash from before."""
+    """Fit a temperature; return the written files, the output, and the hash of the checkpoint before."""
     out = tmp_path_factory.mktemp('calibrated') / 'calibrated.pth'
     digest = hashlib.sha256(trained.read_bytes()).digest()
     options = ('--work-dir', out.parent / 'logs', *few_scenes(scenes_folder))
@@ -63,35 +63,29 @@ def calibrated(trained, scenes_folder, tmp_path_factory):
 
 
 @pytest.fixture
-def run_tool(scenes_folder, tmp_path, monkeypatch, capsys):
-    """Calls a tool inside this process, which is faster; returns what it printed."""
-    monkeypatch.setenv('LOCAL_RANK', '0')
+def call(scenes_folder, tmp_path, capsys):
+    """Return a function that runs a tool in this process and returns its output."""
 
-    def call(name, *arguments, options=None):
-        spec = importlib.util.spec_from_file_location(name, ROOT / 'tools' / f'{name}.py')
-        tool = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(tool)
+    def run(name, *arguments, options=None):
         options = few_scenes(scenes_folder) if options is None else options
-        arguments = [*arguments, '--work-dir', tmp_path / 'work_dir', *options]
-        monkeypatch.setattr(sys, 'argv', [name, *map(str, arguments)])
-        tool.main()
+        run_tool(f'{name}.py', *arguments, '--work-dir', tmp_path / 'work_dir', *options)
         return capsys.readouterr().out
 
-    return call
+    return run
 
 
 @pytest.fixture
-def calibrate(run_tool):
-    return partial(run_tool, 'calibrate')
+def calibrate(call):
+    return partial(call, 'calibrate')
 
 
 def built_from(config_file):
-    """The model of a written config."""
+    """Build the model of a written config."""
     return MODELS.build(Config.fromfile(config_file).model)
 
 
 def table(output):
-    """The rows of the printed table."""
+    """Return the rows of the printed table."""
     return {
         name: list(map(float, row.split()))
         for name, row in re.findall(r'^(before|after)((?: +[\d.]+){4})', output, re.M)
@@ -102,16 +96,16 @@ def test_the_checkpoint_read_is_untouched(trained, calibrated):
     assert hashlib.sha256(trained.read_bytes()).digest() == calibrated[2]
 
 
-def test_the_pair_of_files_reads_calibrated_probabilities(run_tool, trained, calibrated, tmp_path):
+def test_the_pair_of_files_reads_calibrated_probabilities(call, trained, calibrated, tmp_path):
     out, output, _ = calibrated
     files = tmp_path / 'before.json', tmp_path / 'after.json'
-    run_tool('test', CONFIG, trained, '--out', files[0], '--out-item', 'metrics')
+    call('test', CONFIG, trained, '--out', files[0], '--out-item', 'metrics')
     config = out.with_suffix('.py')
     printed = succeed('test.py', config, out, '--out', files[1], '--out-item', 'metrics', '--work-dir', tmp_path)
     assert 'was trained with the loss' not in printed
     before, after = (json.loads(file.read_text()) for file in files)
     assert after['multi-label/ECE'] < before['multi-label/ECE']
-    # The scenes of the fit are the test scenes of this config, so the tool's figures are those of the metric.
+    # This config validates on its test scenes, so the tool must print the figures of the metric.
     rows = table(output)
     for metrics, name in ((before, 'before'), (after, 'after')):
         figures = [metrics[f'multi-label/{error}'] for error in ('ACE', 'ECE', 'MCE')]
@@ -197,7 +191,7 @@ def test_heads_of_mmpretrain_and_replaced_losses_are_calibrated(calibrate, train
         f"_base_ = '{CONFIG}'\n"
         "model = dict(head=dict(_delete_=True, type='MultiLabelLinearClsHead', num_classes=10, in_channels=128))\n"
     )
-    with pytest.raises(UsageError, match=r'must have a loss of mmml_losses.*; got CrossEntropyLoss.*--loss BCELoss'):
+    with pytest.raises(SystemExit, match=r'must have a loss of mmml_losses.*; got CrossEntropyLoss.*--loss BCELoss'):
         calibrate(config, trained, '--out', tmp_path / 'out.pth')
     assert not (tmp_path / 'out.pth').exists()
     calibrate(config, trained, '--loss', 'BCELoss', '--out', tmp_path / 'out.pth')
@@ -218,23 +212,23 @@ def test_the_written_config_keeps_what_the_user_has_and_no_more(calibrated):
 
 
 def test_what_is_read_is_never_written(calibrate, trained, tmp_path):
-    with pytest.raises(UsageError, match=r'epoch_2\.pth is read and cannot be written as well'):
+    with pytest.raises(SystemExit, match=r'epoch_2\.pth is read and cannot be written as well'):
         calibrate(CONFIG, trained, '--out', trained)
-    with pytest.raises(UsageError, match=r'spa_lpr_digits\.py is read and cannot be written as well'):
+    with pytest.raises(SystemExit, match=r'spa_lpr_digits\.py is read and cannot be written as well'):
         calibrate(CONFIG, trained, '--out', CONFIG.with_suffix('.pth'))
     (tmp_path / 'mine.py').write_text('# mine')
-    with pytest.raises(UsageError, match=r'mine\.py exists and belongs to no mine\.pth'):
+    with pytest.raises(SystemExit, match=r'mine\.py exists and belongs to no mine\.pth'):
         calibrate(CONFIG, trained, '--out', tmp_path / 'mine.pth')
     assert (tmp_path / 'mine.py').read_text() == '# mine'
 
 
-def test_bad_calls_are_one_sentence_each(calibrate, trained, tmp_path, capsys):
+def test_bad_calls_end_with_one_sentence(calibrate, trained, tmp_path, capsys):
     with pytest.raises(SystemExit):
         calibrate(CONFIG, trained, '--out', tmp_path / 'out.txt')
     assert '--out must end in .pth' in capsys.readouterr().err
     config = tmp_path / 'no_val.py'
     config.write_text(f"_base_ = '{CONFIG}'\nval_dataloader = None\nval_cfg = None\nval_evaluator = None\n")
-    with pytest.raises(UsageError, match=r'--dataloader val: .*no_val\.py has no val_dataloader'):
+    with pytest.raises(SystemExit, match=r'--dataloader val: .*no_val\.py has no val_dataloader'):
         calibrate(config, trained, options=())
 
 
@@ -252,7 +246,7 @@ def data(classes=3, samples=200):
 
 
 def rebuilt(place, calibration):
-    """The loss as the written config and state give it."""
+    """Build the loss from the written config and state."""
     loss = LOSSES.build(calibration.loss_config)
     loss.load_state_dict(place.module.state_dict())
     return loss
@@ -266,7 +260,7 @@ def rebuilt(place, calibration):
         dict(type='BCELoss', link=dict(type='SPALink', negative_scale=2.0)),
         dict(type='SPALoss', link=dict(type='PlattLink', base=dict(type='SigmoidLink'))),
         dict(type='LabelPairRegularizer'),
-        # MMEngine writes configs in alphabetical order, which must not change what the sum reads through.
+        # MMEngine writes configs in alphabetical order, which must not change the link of the sum.
         dict(type='SumLoss', losses=dict(spa=dict(type='SPALoss'), bce=dict(type='BCELoss'))),
         dict(
             type='SumLoss',
@@ -334,13 +328,13 @@ def test_a_loss_that_the_config_leaves_to_the_head_is_found():
     assert place == (model.head.loss_module, 'head.loss_module.', dict(type='mmml_losses.BCELoss'))
 
 
-def test_a_model_without_a_classification_loss_is_refused():
+def test_a_model_without_a_classification_loss_is_rejected():
     with pytest.raises(UsageError, match='must have a loss of mmml_losses, whose link can be fitted; none was found'):
         find_loss_place(Config(dict(model=dict(type='GAN'))), torch.nn.Identity())
 
 
 class Model(torch.nn.Module):
-    """A classifier that gives back its input."""
+    """Classifier that returns its input."""
 
     def data_preprocessor(self, batch, training):
         return batch
@@ -358,6 +352,6 @@ class Model(torch.nn.Module):
         ([torch.zeros(1, 3)], [DataSample().set_gt_label([0])], 'must be a classifier.*, Model gave others'),
     ],
 )
-def test_data_and_models_of_another_kind_are_refused(inputs, samples, message):
+def test_data_and_models_of_another_kind_are_rejected(inputs, samples, message):
     with pytest.raises(UsageError, match=message):
         collect_logits(Model(), [dict(inputs=inputs, data_samples=samples)])

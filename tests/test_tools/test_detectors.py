@@ -1,8 +1,6 @@
-"""The tools on a detector, from its training to the picture of its calibration."""
+"""Test the tools on a detector, from its training to the picture of its calibration."""
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from PIL import Image
 from mmml_losses.datasets import make_digit_scenes
 from mmml_losses.evaluation import load_predictions
 from mmml_losses.evaluation.functional.detection import are_detections
-from mmml_losses.utils.errors import UsageError
+from tests.helpers.tools import run_tool
 
 pytestmark = pytest.mark.needs_mmdet
 
@@ -20,20 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / 'configs' / 'det' / 'retinanet_hill_digits.py'
 
 
-def call(name, *arguments):
-    """Call a tool inside this process, which has imported MMDetection already."""
-    spec = importlib.util.spec_from_file_location(Path(name).stem, ROOT / 'tools' / name)
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, 'argv', [name, *map(str, arguments)])
-        patch.setenv('LOCAL_RANK', '0')
-        tool.main()
-
-
 @pytest.fixture(scope='module')
 def options(tmp_path_factory):
-    """Flags that leave two iterations on few scenes."""
+    """Return flags for two iterations on few scenes."""
     pytest.importorskip('mmdet')
     scenes = Config.fromfile(CONFIG).scenes
     settings = dict(num_train=8, num_test=4)
@@ -49,9 +36,9 @@ def options(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def trained(options, tmp_path_factory):
-    """The folder of a training with a loss that was swapped in."""
+    """Train a config with ``--loss`` and return its folder."""
     folder = tmp_path_factory.mktemp('trained')
-    call('train.py', CONFIG, '--loss', 'spa', '--work-dir', folder, *options)
+    run_tool('train.py', CONFIG, '--loss', 'spa', '--work-dir', folder, *options)
     return folder
 
 
@@ -64,15 +51,15 @@ def test_another_loss_trains(trained):
 
 def test_matched_detections_and_metrics_are_saved_and_drawn(trained, options, tmp_path):
     arguments = ('test.py', CONFIG, trained / 'epoch_2.pth', '--loss', 'spa', '--work-dir', tmp_path, '--out')
-    call(*arguments, tmp_path / 'predictions.npz', *options)
+    run_tool(*arguments, tmp_path / 'predictions.npz', *options)
     found = load_predictions(tmp_path / 'predictions.npz')
     assert are_detections(found.class_names)
     assert found.num_samples == 4
     assert (found.labels >= 0).any()
-    call('analysis/reliability.py', f'SPA={tmp_path}', '--out', tmp_path / 'picture.png')
+    run_tool('analysis/reliability.py', f'SPA={tmp_path}', '--out', tmp_path / 'picture.png')
     with Image.open(tmp_path / 'picture.png') as picture:
         assert min(picture.size) > 200
-    call(*arguments, tmp_path / 'metrics.json', '--out-item', 'metrics', *options)
+    run_tool(*arguments, tmp_path / 'metrics.json', '--out-item', 'metrics', *options)
     metrics = json.loads((tmp_path / 'metrics.json').read_text())
     assert {'coco/bbox_mAP', 'detection/D-ECE'} <= set(metrics)
     assert metrics['details']['detection/DetectionCalibrationError']['num_images'] == 4
@@ -84,25 +71,25 @@ def test_a_config_with_nothing_but_the_loss_is_checked(options, tmp_path):
         f"_base_ = '{CONFIG}'\ncustom_hooks = []\n"
         "model = dict(bbox_head=dict(loss_cls=dict(_delete_=True, type='mmml_losses.SPALoss')))\n"
     )
-    with pytest.raises(ValueError, match=r'bbox_head\.loss_cls must have use_sigmoid=True'):
-        call('train.py', config, '--work-dir', tmp_path, *options)
+    with pytest.raises(SystemExit, match=r'bbox_head\.loss_cls must have use_sigmoid=True'):
+        run_tool('train.py', config, '--work-dir', tmp_path, *options)
 
 
-def test_what_detectors_cannot_do_is_one_sentence_each(trained, options, tmp_path):
+def test_tools_for_classifiers_reject_detectors_with_one_sentence(trained, options, tmp_path):
     checkpoint = trained / 'epoch_2.pth'
     with pytest.raises(
-        UsageError, match=r'retinanet_hill_digits\.py must be the config of a classifier, got a detector'
+        SystemExit, match=r'retinanet_hill_digits\.py must be the config of a classifier, got a detector'
     ):
-        call('calibrate.py', CONFIG, checkpoint, '--work-dir', tmp_path, *options)
+        run_tool('calibrate.py', CONFIG, checkpoint, '--work-dir', tmp_path, *options)
     labelling = ('pseudo_label.py', CONFIG, checkpoint, '--out', tmp_path / 'labels.json')
     for arguments in (labelling, ('self_train.py', CONFIG)):
-        with pytest.raises(UsageError, match='got a detector: pseudo labels are those of images, and have no boxes'):
-            call(*arguments, '--work-dir', tmp_path, *options)
+        with pytest.raises(SystemExit, match='got a detector: pseudo labels are those of images, and have no boxes'):
+            run_tool(*arguments, '--work-dir', tmp_path, *options)
     test = ('test.py', CONFIG, checkpoint, '--work-dir', tmp_path)
-    with pytest.raises(UsageError, match='--tta of a detector needs a tta_model and a tta_pipeline'):
-        call(*test, '--tta', *options)
+    with pytest.raises(SystemExit, match='--tta of a detector needs a tta_model and a tta_pipeline'):
+        run_tool(*test, '--tta', *options)
     config = tmp_path / 'unmatched.py'
     config.write_text(f"_base_ = '{CONFIG}'\ntest_evaluator = [_base_.test_evaluator[0]]\n")
-    with pytest.raises(UsageError, match=r'a detector needs a metric that matches its detections: add .*Calibration'):
-        call('test.py', config, checkpoint, '--work-dir', tmp_path, '--out', tmp_path / 'p.npz', *options)
+    with pytest.raises(SystemExit, match=r'a detector needs a metric that matches its detections: add .*Calibration'):
+        run_tool('test.py', config, checkpoint, '--work-dir', tmp_path, '--out', tmp_path / 'p.npz', *options)
     assert not (tmp_path / 'p.npz').exists()

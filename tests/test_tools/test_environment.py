@@ -1,4 +1,4 @@
-"""The set-up of environments, as far as it goes without a network, a compiler or an installation."""
+"""Test the set-up of environments, without a network, a compiler or an installation."""
 
 import argparse
 import importlib.util
@@ -16,7 +16,7 @@ TOOLS = ROOT / 'tools'
 
 
 def load_tool(name):
-    """Import a script of tools/, which is no package, the way its siblings import it."""
+    """Import a script of tools/, which is not a package, as the other scripts there do."""
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, TOOLS / f'{name}.py')
         sys.modules[name] = importlib.util.module_from_spec(spec)
@@ -42,7 +42,7 @@ def full(tmp_path):
 
 @pytest.fixture
 def fake_install(monkeypatch):
-    """Replace the installation by one that only makes the interpreter appear; returns the list of calls."""
+    """Replace the installation by one that only makes the interpreter appear, and return the list of its calls."""
     calls = []
 
     def install(wanted, interpreter, wheel):
@@ -88,7 +88,7 @@ def test_changed_pins_install_again(lite, fake_install, monkeypatch, tmp_path):
     assert len(fake_install) == 2
 
 
-def test_other_flavour_asks_for_another_directory(lite, full, fake_install, monkeypatch):
+def test_other_flavour_needs_another_directory(lite, full, fake_install, monkeypatch):
     monkeypatch.setattr(environment, 'check_compiler', lambda interpreter: None)
     environment.prepare(lite)
     with pytest.raises(

@@ -1,8 +1,7 @@
-"""tools/extract_features.py as a user calls it, and trainings on what it wrote."""
+"""Test tools/extract_features.py as a user calls it, and trainings on its file."""
 
 import json
 import os
-import runpy
 import shutil
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from mmml_losses.procedures import extract_features as feature_extraction
 from mmml_losses.procedures.extract_features import FeatureParts
 from mmml_losses.procedures.feature_model import build_feature_model, pooled_features
 from mmml_losses.utils.errors import UsageError
+from tests.helpers.tools import run_tool
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / 'tools' / 'extract_features.py'
@@ -57,13 +57,12 @@ def checkpoint(model, tmp_path_factory):
 
 @pytest.fixture
 def call(monkeypatch, tmp_path):
-    """Calls the tool in this process; returns its exit message, None where all went well."""
+    """Return a function that calls the tool in this process and returns its exit message, None without an error."""
 
     def run(*arguments):
         monkeypatch.chdir(ROOT)
-        monkeypatch.setattr(sys, 'argv', [str(TOOL), *map(str, arguments)])
         try:
-            runpy.run_path(str(TOOL), run_name='__main__')
+            run_tool('extract_features.py', *arguments)
         except SystemExit as stopped:
             return stopped.code
         return None
@@ -73,7 +72,7 @@ def call(monkeypatch, tmp_path):
 
 @pytest.fixture(scope='module')
 def extracted(checkpoint, scenes_folder, tmp_path_factory):
-    """The file that the tool writes, and what it prints, from a shell."""
+    """Run the tool from a shell and return the written file and the output."""
     out = tmp_path_factory.mktemp('extracted') / 'new' / 'features.npz'
     environment = {**os.environ, 'OMP_NUM_THREADS': '1', 'PYTHONPATH': str(ROOT)}
     command = [sys.executable, '-W', 'ignore', TOOL, CONFIG, checkpoint, '--out', out, *few_scenes(scenes_folder)]
@@ -115,7 +114,7 @@ def test_features_are_those_of_the_model_in_the_order_of_the_dataset(extracted, 
     )
 
 
-def test_it_says_how_far_it_is_and_leaves_nothing_but_the_file(extracted):
+def test_progress_is_printed_and_only_the_file_is_left(extracted):
     out, printed = extracted
     assert f'train: {NUM_TRAIN} of {NUM_TRAIN} images' in printed
     assert f'wrote {out}' in printed
@@ -144,7 +143,7 @@ def test_a_head_trains_on_the_file(extracted, tmp_path):
 
 
 def interrupt_after(monkeypatch, images):
-    """Ends an extraction as Ctrl-C would, in the model; counts the images that the model sees."""
+    """Let the model raise KeyboardInterrupt as Ctrl-C does, and count the images that it sees."""
     seen = []
 
     def counted(model, inputs):
@@ -158,7 +157,7 @@ def interrupt_after(monkeypatch, images):
 
 
 @pytest.mark.parametrize('images', [30, NUM_TRAIN + 30])
-def test_an_interrupted_extraction_goes_on(monkeypatch, call, extracted, checkpoint, scenes_folder, tmp_path, images):
+def test_an_interrupted_extraction_resumes(monkeypatch, call, extracted, checkpoint, scenes_folder, tmp_path, images):
     out = tmp_path / 'features.npz'
     arguments = (CONFIG, checkpoint, '--out', out, *few_scenes(scenes_folder))
     seen = interrupt_after(monkeypatch, images)
@@ -167,7 +166,7 @@ def test_an_interrupted_extraction_goes_on(monkeypatch, call, extracted, checkpo
     first = len(seen)
     seen = interrupt_after(monkeypatch, None)
     assert call(*arguments) is None
-    # The images of every batch that came to an end are not seen again.
+    # The images of finished batches are not seen again.
     assert first + len(seen) == NUM_TRAIN + NUM_TEST
     assert len(seen) < NUM_TRAIN + NUM_TEST
     whole, resumed = read(extracted[0]), read(out)
@@ -180,9 +179,7 @@ def test_an_interrupted_extraction_goes_on(monkeypatch, call, extracted, checkpo
     assert [path.name for path in tmp_path.iterdir()] == ['features.npz']
 
 
-def test_another_extraction_does_not_go_on_from_these_parts(
-    monkeypatch, call, model, checkpoint, scenes_folder, tmp_path
-):
+def test_another_extraction_does_not_reuse_these_parts(monkeypatch, call, model, checkpoint, scenes_folder, tmp_path):
     out = tmp_path / 'features.npz'
     arguments = ('--out', out, *few_scenes(scenes_folder))
     interrupt_after(monkeypatch, 30)
@@ -233,7 +230,7 @@ def test_datasets_that_repeat_images_are_known_by_their_class_too(scenes_folder)
     cfg = Config.fromfile(ROOT / CONFIG)
     for loader in (cfg.train_dataloader, cfg.test_dataloader):
         loader.dataset.update(data_root=str(scenes_folder), num_train=NUM_TRAIN, num_test=NUM_TEST)
-    # New-style configs have classes in place of names.
+    # New-style configs hold classes instead of names.
     cfg.train_dataloader.dataset = dict(type=RepeatDataset, times=3, dataset=cfg.train_dataloader.dataset)
     assert len(feature_extraction.prepare_split(cfg, 'train', CONFIG).dataset) == NUM_TRAIN
 
@@ -276,7 +273,7 @@ def test_a_row_that_was_cut_off_is_made_again(tmp_path):
     assert np.array_equal(read(tmp_path / 'features.npz')['train_features'], features)
 
 
-def test_bad_calls_are_one_sentence_each(call, extracted, checkpoint, scenes_folder, tmp_path):
+def test_bad_calls_end_with_one_sentence(call, extracted, checkpoint, scenes_folder, tmp_path):
     out, options = tmp_path / 'features.npz', few_scenes(scenes_folder)
     before = extracted[0].read_bytes()
     cut_off, foreign = tmp_path / 'cut_off.pth', tmp_path / 'foreign.pth'
@@ -313,7 +310,7 @@ def small_model(backbone, neck=None) -> Config:
 @pytest.mark.parametrize('neck', [None, dict(type='GlobalAveragePooling')])
 @pytest.mark.parametrize('name', ['test_vit', 'test_resnet'])
 @pytest.mark.parametrize('ending', ['.pth', '.safetensors'])
-def test_models_of_timm_are_pooled_in_their_own_way(name, neck, ending, tmp_path):
+def test_models_of_timm_are_pooled_as_in_timm(name, neck, ending, tmp_path):
     timm = pytest.importorskip('timm')
     torch.manual_seed(0)
     reference = timm.create_model(name).eval()
@@ -330,7 +327,7 @@ def test_models_of_timm_are_pooled_in_their_own_way(name, neck, ending, tmp_path
         assert torch.equal(pooled_features(model, images), expected)
 
 
-def test_tokens_are_not_averaged_in_silence(tmp_path):
+def test_tokens_are_not_averaged_silently(tmp_path):
     backbone = dict(type='VisionTransformer', arch='deit-t', img_size=32, patch_size=16, out_type='cls_token')
     whole = build(small_model(backbone))
     path = str(tmp_path / 'backbone.pth')
@@ -360,7 +357,7 @@ def test_positions_behind_the_channels_are_pooled_by_the_neck_that_is_made_for_t
     torch.testing.assert_close(features, maps.mean(dim=2))
 
 
-def test_two_outputs_of_a_backbone_stand_side_by_side(tmp_path):
+def test_two_outputs_of_a_backbone_are_concatenated(tmp_path):
     cfg = small_model(dict(type='DistilledVisionTransformer', arch='deit-t', img_size=32, patch_size=16))
     whole = build(cfg)
     path = str(tmp_path / 'weights.pth')
@@ -424,7 +421,7 @@ def test_an_image_that_cannot_be_read_is_named(call, checkpoint, scenes_folder, 
     assert not (tmp_path / 'features.npz').exists()
 
 
-def test_features_that_do_not_fit_their_type_are_refused(tmp_path):
+def test_features_that_do_not_fit_their_type_are_rejected(tmp_path):
     parts = FeatureParts(tmp_path / 'features.npz', dict(model='a'), 'float16')
     with pytest.raises(UsageError, match='not finite: they may be too large for float16, try --dtype float32'):
         parts.add('train', np.full((2, 3), 1e6, dtype=np.float32))

@@ -1,6 +1,5 @@
-"""tools/list.py: everything that a config can name, with one line each."""
+"""Test tools/list.py, which prints a line for everything that a config can name."""
 
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -8,21 +7,17 @@ import pytest
 
 from mmml_losses.cli.listing import KINDS, describe_config, first_sentence, list_kind
 from mmml_losses.registry import LOSSES
-from mmml_losses.utils.errors import UsageError
+from tests.helpers.tools import run_tool
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def lines(monkeypatch, capsys):
-    """Calls the tool in this process and returns the lines it prints."""
+def lines(capsys):
+    """Return a function that calls the tool in this process and returns its lines."""
 
     def call(*arguments):
-        spec = importlib.util.spec_from_file_location('list_tool', ROOT / 'tools' / 'list.py')
-        tool = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(tool)
-        monkeypatch.setattr(sys, 'argv', ['list.py', *arguments])
-        tool.main()
+        run_tool('list.py', *arguments)
         return capsys.readouterr().out.splitlines()
 
     return call
@@ -65,8 +60,8 @@ def test_a_word_is_found_in_names_lines_and_short_names(lines):
     assert 'SPALoss' not in found
 
 
-def test_what_is_not_there_is_said(lines, capsys):
-    with pytest.raises(UsageError, match="nothing matches 'nonsense' among losses"):
+def test_unknown_kinds_and_words_are_errors(lines, capsys):
+    with pytest.raises(SystemExit, match="nothing matches 'nonsense' among losses"):
         lines('losses', 'nonsense')
     with pytest.raises(SystemExit):
         lines('loses', 'hill')

@@ -1,10 +1,10 @@
-"""tools/make_labels.py as a user calls it, and the config that it prints."""
+"""Test tools/make_labels.py as a user calls it, and the config that it prints."""
 
 import json
 import os
-import runpy
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretr
 from mmml_losses.datasets import CocoMultiLabel, DigitScenes, Relabelled
 from mmml_losses.datasets.labels.reading import read_labels
 from mmml_losses.engine.config_data import load_dataset
+from tests.helpers.tools import error_of, run_tool
 
 ROOT = Path(__file__).resolve().parents[2]
 WRAPPERS = dict(
@@ -31,7 +32,7 @@ WRAPPERS = dict(
 
 @pytest.fixture
 def write_config(scenes_folder, tmp_path):
-    """Writes a config with a few scenes in such wrappers, beside which only annotations are needed."""
+    """Return a function that writes a config with a few scenes in label wrappers, and only their annotations."""
 
     def write(dataset):
         config = tmp_path / 'config.py'
@@ -47,25 +48,14 @@ def write_config(scenes_folder, tmp_path):
     return write
 
 
-def call(monkeypatch, *arguments):
-    """Call the tool in this process."""
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(sys, 'argv', ['make_labels.py', *map(str, arguments)])
-    runpy.run_path(str(ROOT / 'tools' / 'make_labels.py'), run_name='__main__')
-
-
-def fail(monkeypatch, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        call(monkeypatch, *arguments)
-    return str(stopped.value)
+call = partial(run_tool, 'make_labels.py')
+fail = partial(error_of, 'make_labels.py')
 
 
 @pytest.mark.parametrize('name', WRAPPERS)
-def test_the_config_that_is_printed_serves_the_labels_that_were_drawn(
-    monkeypatch, capsys, write_config, tmp_path, name
-):
+def test_the_printed_config_has_the_drawn_labels(capsys, write_config, tmp_path, name):
     config, out = write_config(WRAPPERS[name]), tmp_path / 'made' / 'labels.json'
-    call(monkeypatch, config, '--out', out)
+    call(config, '--out', out)
     printed = capsys.readouterr().out
     (tmp_path / 'fixed.py').write_text(printed[printed.index('_base_ = ') :])
     drawing, stored = (
@@ -80,9 +70,9 @@ def test_the_config_that_is_printed_serves_the_labels_that_were_drawn(
     assert 'MissingLabels' not in str(Config.fromfile(tmp_path / 'fixed.py').train_dataloader)
 
 
-def test_file_and_summary(monkeypatch, capsys, write_config, scenes_folder, tmp_path):
+def test_file_and_summary(capsys, write_config, scenes_folder, tmp_path):
     out = tmp_path / 'labels.json'
-    call(monkeypatch, write_config(WRAPPERS['missing']), '--out', out)
+    call(write_config(WRAPPERS['missing']), '--out', out)
     source = DigitScenes('train', str(scenes_folder), num_train=64, num_test=48)
     before, after = read_labels(source).labels, Relabelled(source, out).observed_labels()
     assert capsys.readouterr().out.splitlines()[-12:-7] == [
@@ -90,7 +80,7 @@ def test_file_and_summary(monkeypatch, capsys, write_config, scenes_folder, tmp_
         'images after    64',
         f'labels before   {before.sum()} ({before.sum() / 64:.2f} per image)',
         f'labels after    {after.sum()} ({after.sum() / 64:.2f} per image)',
-        f'wrote {out}. A config beside {tmp_path / "config.py"} that takes it:',
+        f'wrote {out}. A config next to {tmp_path / "config.py"} that trains on it:',
     ]
     content = json.loads(out.read_text())
     assert content['made_by'] == dict(
@@ -113,9 +103,9 @@ def test_file_and_summary(monkeypatch, capsys, write_config, scenes_folder, tmp_
     assert str(tmp_path.parent.parent) not in out.read_text()
 
 
-def test_another_run_writes_the_same_bytes_and_another_seed_others(monkeypatch, write_config, tmp_path):
+def test_another_run_writes_the_same_bytes_and_another_seed_others(write_config, tmp_path):
     config = write_config(WRAPPERS['nested'])
-    call(monkeypatch, config, '--out', tmp_path / 'first.json')
+    call(config, '--out', tmp_path / 'first.json')
     command = [sys.executable, '-W', 'ignore', str(ROOT / 'tools' / 'make_labels.py'), str(config)]
     environment = {**os.environ, 'PYTHONHASHSEED': '5', 'OMP_NUM_THREADS': '1', 'PYTHONPATH': str(ROOT)}
     command += ['--out', str(tmp_path / 'second.json'), '--dataloader', 'train']
@@ -124,48 +114,48 @@ def test_another_run_writes_the_same_bytes_and_another_seed_others(monkeypatch, 
     first = (tmp_path / 'first.json').read_bytes()
     assert (tmp_path / 'second.json').read_bytes() == first
     options = ('--cfg-options', 'train_dataloader.dataset.seed=1')
-    call(monkeypatch, config, '--out', tmp_path / 'second.json', '--overwrite', *options)
+    call(config, '--out', tmp_path / 'second.json', '--overwrite', *options)
     contents = [json.loads((tmp_path / f'{name}.json').read_text()) for name in ('first', 'second')]
     assert contents[0]['selected'] == contents[1]['selected']
     assert contents[0]['positives'] != contents[1]['positives']
     assert contents[1]['made_by']['dataset']['seed'] == 1
 
 
-def test_bad_calls_are_one_sentence_each(monkeypatch, write_config, tmp_path):
+def test_bad_calls_end_with_one_sentence(write_config, tmp_path):
     out = tmp_path / 'new' / 'labels.json'
     config = write_config('inner')
-    assert fail(monkeypatch, config, '--out', out) == (
+    assert fail(config, '--out', out) == (
         f'the dataset of train_dataloader in {config} draws no labels: it must have a label wrapper, such as '
         'mmml_losses.MissingLabels, around it'
     )
     config = write_config(WRAPPERS['missing'])
     (tmp_path / 'old.json').write_text('an older file')
     old = tmp_path / 'old.json'
-    assert fail(monkeypatch, config, '--out', old) == f'--out: {old} exists, pass --overwrite to replace it'
+    assert fail(config, '--out', old) == f'--out: {old} exists, pass --overwrite to replace it'
     assert old.read_text() == 'an older file'
-    assert fail(monkeypatch, config, '--out', 'labels.txt') == "--out must end with '.json', got 'labels.txt'"
+    assert fail(config, '--out', 'labels.txt') == "--out must end with '.json', got 'labels.txt'"
     (tmp_path / 'folder.json').mkdir()
     folder = tmp_path / 'folder.json'
-    assert fail(monkeypatch, config, '--out', folder, '--overwrite') == f'--out: {folder} is a folder'
-    assert fail(monkeypatch, 'nothing.py', '--out', out) == 'config nothing.py does not exist'
-    assert fail(monkeypatch, config, '--out', old / 'labels.json').startswith(f'--out: the folder {old} cannot be made')
+    assert fail(config, '--out', folder, '--overwrite') == f'--out: {folder} is a folder'
+    assert fail('nothing.py', '--out', out) == 'config nothing.py does not exist'
+    assert fail(config, '--out', old / 'labels.json').startswith(f'--out: the folder {old} cannot be made')
     options = ('--cfg-options', 'train_dataloader.dataset.missing_ratio=1.4')
-    assert 'missing_ratio must be in [0, 1], got 1.4' in fail(monkeypatch, config, '--out', out, *options)
+    assert 'missing_ratio must be in [0, 1], got 1.4' in fail(config, '--out', out, *options)
     options = ('--cfg-options', 'test_dataloader=None')
-    assert fail(monkeypatch, config, '--out', out, '--dataloader', 'test', *options) == (
+    assert fail(config, '--out', out, '--dataloader', 'test', *options) == (
         f'config {config} has no test_dataloader with a dataset'
     )
     assert not out.exists()
 
 
-def test_no_image_is_needed_and_missing_annotations_are_named(monkeypatch, tmp_path):
+def test_no_image_is_needed_and_missing_annotations_are_named(tmp_path):
     config, coco = tmp_path / 'coco.py', tmp_path / 'coco'
     config.write_text(
         "custom_imports = dict(imports=['mmml_losses'])\n"
         "train_dataloader = dict(dataset=dict(type='mmml_losses.SinglePositive', dataset=dict("
         f"type='mmml_losses.CocoMultiLabel', data_root='{coco}', ann_file='a.json', data_prefix='img')))\n"
     )
-    message = fail(monkeypatch, config, '--out', tmp_path / 'labels.json')
+    message = fail(config, '--out', tmp_path / 'labels.json')
     assert message.startswith(f'The data of {config} is not complete.')
     assert message.endswith(f'\n  {coco}/a.json\n  {coco}/img')
     coco.mkdir()
@@ -178,15 +168,13 @@ def test_no_image_is_needed_and_missing_annotations_are_named(monkeypatch, tmp_p
             )
         )
     )
-    call(monkeypatch, config, '--out', tmp_path / 'labels.json')
-    # Where the images are does not change what the samples are called.
+    call(config, '--out', tmp_path / 'labels.json')
+    # The folder of the images does not change the names of the samples.
     (coco / 'img').mkdir()
     (coco / 'img' / '1.jpg').touch()
-    call(monkeypatch, config, '--out', tmp_path / 'again.json')
+    call(config, '--out', tmp_path / 'again.json')
     assert (tmp_path / 'again.json').read_bytes() == (tmp_path / 'labels.json').read_bytes()
     inner = CocoMultiLabel('a.json', str(coco), 'img')
     assert Relabelled(inner, tmp_path / 'labels.json').observed_labels().sum(axis=1).tolist() == [1, 1]
     (coco / 'a.json').write_text('{}')
-    assert 'is not a COCO annotation file' in fail(
-        monkeypatch, config, '--out', tmp_path / 'labels.json', '--overwrite'
-    )
+    assert 'is not a COCO annotation file' in fail(config, '--out', tmp_path / 'labels.json', '--overwrite')

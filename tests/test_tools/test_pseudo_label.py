@@ -1,8 +1,7 @@
-"""tools/pseudo_label.py as a user calls it, and a second training on what it wrote."""
+"""Test tools/pseudo_label.py as a user calls it, and a second training on its file."""
 
 import json
 import os
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -22,14 +21,15 @@ from mmml_losses.engine.config_data import label_with_the_test_run
 from mmml_losses.procedures import pseudo_label as pseudo_labels
 from mmml_losses.procedures.pseudo_label import correct_labels, describe_correction
 from mmml_losses.utils.errors import UsageError
+from tests.helpers.tools import error_of
 
 ROOT = Path(__file__).resolve().parents[2]
-CONFIG = 'configs/spa_lpr_digits.py'
-# After so short a training the probabilities lie around it.
+CONFIG = ROOT / 'configs' / 'spa_lpr_digits.py'
+# The probabilities are around it after such a short training.
 THRESHOLD = 0.3
-# An odd number, so that two processes cannot share them evenly.
+# An odd number, so that two processes get different numbers of scenes.
 COUNT = 63
-# Where the dataset is in the config of the second training.
+# The place of the dataset in the config of the second training.
 INNER = 'train_dataloader.dataset.dataset'
 
 
@@ -43,15 +43,6 @@ def succeed(*arguments, **kwargs):
     done = call(*arguments, **kwargs)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout + done.stderr
-
-
-def fail(monkeypatch, tool, *arguments):
-    """Call a tool in this process, which must end with a message and without having begun a run."""
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(sys, 'argv', [tool, *map(str, arguments)])
-    with pytest.raises(SystemExit) as stopped:
-        runpy.run_path(str(ROOT / 'tools' / tool), run_name='__main__')
-    return str(stopped.value)
 
 
 def few_scenes(folder, train_dataset='train_dataloader.dataset'):
@@ -68,7 +59,7 @@ def training_set(folder, **kwargs):
 
 @pytest.fixture(scope='module')
 def checkpoint(scenes_folder, tmp_path_factory):
-    """The checkpoint of a short training."""
+    """Train for a short time and return the checkpoint."""
     folder = tmp_path_factory.mktemp('trained')
     succeed('train.py', CONFIG, '--work-dir', folder, '--no-validate', *few_scenes(scenes_folder))
     return folder / 'epoch_2.pth'
@@ -76,7 +67,7 @@ def checkpoint(scenes_folder, tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def labelled(checkpoint, scenes_folder, tmp_path_factory):
-    """A label file, and what the tool printed."""
+    """Run the tool and return the label file and the output."""
     out = tmp_path_factory.mktemp('labelled') / 'folder' / 'labels.json'
     arguments = ('--out', out, '--threshold', THRESHOLD, '--work-dir', out.parent / 'run')
     return out, succeed('pseudo_label.py', CONFIG, checkpoint, *arguments, *few_scenes(scenes_folder))
@@ -110,7 +101,7 @@ def test_the_file_names_its_making_and_no_folders(labelled, tmp_path):
     assert str(tmp_path.parent.parent) not in labelled[0].read_text()
 
 
-def test_the_summary_says_what_changed(labelled, scenes_folder):
+def test_the_summary_counts_the_changes(labelled, scenes_folder):
     before = read_labels(training_set(scenes_folder)).labels
     after = Relabelled(training_set(scenes_folder), labelled[0]).observed_labels()
     lines = labelled[1].splitlines()
@@ -123,7 +114,7 @@ def test_the_summary_says_what_changed(labelled, scenes_folder):
 
 @pytest.fixture
 def second(labelled, tmp_path):
-    """The config of a training on the corrected labels, as docs/labels.md shows it."""
+    """Write the config of a training on the corrected labels, as in docs/labels.md."""
     config = tmp_path / 'second.py'
     config.write_text(
         f"_base_ = '{ROOT / CONFIG}'\n"
@@ -165,13 +156,13 @@ def test_two_processes_write_the_same_file(labelled, checkpoint, scenes_folder, 
     assert (tmp_path / 'labels.json').read_bytes() == labelled[0].read_bytes()
 
 
-def test_bad_calls_are_one_sentence_each(monkeypatch, second, labelled, checkpoint, scenes_folder, tmp_path):
+def test_bad_calls_end_with_one_sentence(second, labelled, checkpoint, scenes_folder, tmp_path):
     before = labelled[0].read_bytes()
     out = tmp_path / 'new' / 'labels.json'
     options = ('--work-dir', tmp_path / 'run', *few_scenes(scenes_folder))
 
     def fail_with(checkpoint, out, *more):
-        return fail(monkeypatch, 'pseudo_label.py', CONFIG, checkpoint, '--out', out, *more, *options)
+        return error_of('pseudo_label.py', CONFIG, checkpoint, '--out', out, *more, *options)
 
     assert fail_with(checkpoint, labelled[0]) == f'--out: {labelled[0]} exists, pass --overwrite to replace it'
     assert fail_with(checkpoint, out, '--threshold', 1.4) == '--threshold must be in (0, 1), got 1.4'
@@ -182,7 +173,7 @@ def test_bad_calls_are_one_sentence_each(monkeypatch, second, labelled, checkpoi
     assert labelled[0].read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ['second.py']
     options = ('--work-dir', tmp_path / 'run', *few_scenes(scenes_folder, INNER))
-    message = fail(monkeypatch, 'train.py', second, *options)
+    message = error_of('train.py', second, *options)
     assert message.splitlines()[1:] == [
         '  nothing.json',
         'tools/make_labels.py writes labels that a config draws, tools/pseudo_label.py corrected ones.',
@@ -200,7 +191,7 @@ def test_only_unobserved_labels_above_the_threshold_change():
 
 
 @pytest.mark.parametrize('threshold', [0, 1, -0.1, float('nan')])
-def test_a_threshold_that_is_no_probability_is_refused(threshold):
+def test_a_threshold_that_is_no_probability_is_rejected(threshold):
     with pytest.raises(ValueError, match=r'threshold must be in \(0, 1\), got'):
         correct_labels(np.zeros((1, 1), dtype=np.int8), np.zeros((1, 1)), threshold)
     with pytest.raises(ValueError, match=r'probabilities must have the shape of the labels \(1, 2\), got \(1, 1\)'):
@@ -286,7 +277,7 @@ def test_a_sample_that_cannot_be_loaded_is_an_error_and_not_another_sample(scene
 
 
 def keep(labels, samples):
-    """Let the keeper see samples with these labels and random scores."""
+    """Pass samples with these labels and random scores to the keeper."""
     keeper = pseudo_labels.PredictionKeeper(samples)
     scores = torch.rand(labels.shape, generator=torch.Generator().manual_seed(0))
     keeper.process(
@@ -296,12 +287,12 @@ def keep(labels, samples):
     return keeper.probabilities, scores.numpy()
 
 
-def test_scores_that_are_not_where_they_belong_are_refused():
+def test_misplaced_scores_are_rejected():
     labels = np.array([[1, 0], [0, 1], [0, -1]], dtype=np.int8)
     samples = SampleLabels(('cat', 'car'), ('a', 'b', 'c'), labels)
     kept, scores = keep(labels, samples)
     assert np.array_equal(kept, scores)
-    # Samples beyond the last are what a sampler added to even out the ranks.
+    # Samples after the last were added by a sampler, so that all ranks have the same number.
     kept, scores = keep(np.concatenate([labels, labels[:1]]), samples)
     assert np.array_equal(kept, scores[:3])
     for wrong in (labels[::-1], labels[:2]):

@@ -1,4 +1,4 @@
-"""The quickstart's job: it shows progress, survives being killed, and reuses what is there."""
+"""Test that the job of the quickstart shows progress, resumes after a kill, and reuses finished runs."""
 
 import importlib.util
 import signal
@@ -27,7 +27,7 @@ def start(work_dir, options=OPTIONS):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # A test run in the background of a shell ignores the signal, and so would what it starts.
+        # Tests in the background of a shell ignore the signal, and so would their child processes.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
@@ -35,7 +35,7 @@ def start(work_dir, options=OPTIONS):
 def load_job():
     spec = importlib.util.spec_from_file_location('quickstart_job', ROOT / 'tools' / 'quickstart_job.py')
     module = importlib.util.module_from_spec(spec)
-    sys.modules['quickstart_job'] = module  # dataclasses look their module up
+    sys.modules['quickstart_job'] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     return module
 
@@ -48,7 +48,7 @@ def finish(process):
 
 @pytest.fixture(scope='module')
 def killed(tmp_path_factory):
-    """A folder in which a quickstart was killed after a training had written a checkpoint."""
+    """Kill a quickstart after a training has written a checkpoint, and return its folder."""
     work_dir = tmp_path_factory.mktemp('quickstart')
     process = start(work_dir)
     for line in process.stdout:
@@ -72,7 +72,7 @@ def test_a_killed_quickstart_resumes(resumed):
     assert 'resumed epoch: 1' in logs
     for name in ('SPA + LPR', 'ASL', 'BCE'):
         assert f'[{name}] trained and tested' in output
-    assert 'goes on from its last checkpoint' in output
+    assert 'resumes from its last checkpoint' in output
     assert 'left' in output  # the progress
     assert 'mAP@sample' in output  # the table
     page = (work_dir / 'report.html').read_text()
@@ -83,16 +83,16 @@ def test_a_killed_quickstart_resumes(resumed):
 def test_a_second_call_reuses_what_is_there(resumed):
     work_dir, _ = resumed
     output = finish(start(work_dir))
-    assert output.count('is there already') == 3
+    assert output.count('already finished') == 3
     assert 'epoch' not in output
 
 
-def test_a_run_of_other_code_is_trained_anew(resumed):
+def test_a_run_of_other_code_is_trained_again(resumed):
     work_dir, _ = resumed
     (work_dir / 'bce_digits' / 'fingerprint.txt').write_text('of other code')
     output = finish(start(work_dir))
     assert 'was made by other code, configs or versions' in output
-    assert output.count('is there already') == 2
+    assert output.count('already finished') == 2
     assert '[BCE] trained and tested' in output
     assert len(list(work_dir.glob('bce_digits.*/predictions.npz'))) == 1  # kept aside
 
@@ -103,7 +103,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     process = start(tmp_path)
     output = process.communicate()[0]
     assert process.returncode == 1
-    assert 'spa_lpr_digits is not of a quickstart' in output
+    assert 'spa_lpr_digits was made by something else' in output
     assert (tmp_path / 'spa_lpr_digits' / 'thesis.txt').is_file()
 
 

@@ -1,24 +1,19 @@
-"""tools/report.py as a user calls it."""
+"""Test tools/report.py as a user calls it."""
 
-import importlib.util
 import json
 import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from mmml_losses.evaluation import Predictions, mean_average_precision, save_predictions
-from mmml_losses.utils.errors import UsageError
-
-TOOL = Path(__file__).resolve().parents[2] / 'tools' / 'report.py'
+from tests.helpers.tools import run_tool
 
 
 @pytest.fixture
 def runs(tmp_path):
-    """Work folders of two runs on the same data; the second trained on hidden labels."""
+    """Write the work folders of two runs on the same data, the second with a log of label recovery."""
     rng = np.random.default_rng(0)
     labels = (rng.random((20, 3)) < 0.5).astype(np.int8)
     paths = [str(tmp_path / f'{index}.png') for index in range(20)]
@@ -35,15 +30,11 @@ def runs(tmp_path):
 
 
 @pytest.fixture
-def report(monkeypatch, capsys, tmp_path):
-    """Calls the tool inside this process, which is faster; returns the page."""
+def report(capsys, tmp_path):
+    """Return a function that calls the tool in this process and returns the page."""
 
     def call(*arguments, out=tmp_path / 'out' / 'report.html'):
-        spec = importlib.util.spec_from_file_location('report', TOOL)
-        tool = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(tool)
-        monkeypatch.setattr(sys, 'argv', ['report', *map(str, arguments), '--out', str(out)])
-        tool.main()
+        run_tool('report.py', *arguments, '--out', out)
         assert f'wrote {out}' in capsys.readouterr().out
         return out.read_text(encoding='utf-8')
 
@@ -101,7 +92,7 @@ def test_bad_calls_write_nothing(report, runs, tmp_path, arguments, message):
     for name, predictions in others.items():
         save_predictions(tmp_path / f'{name}.npz', predictions)
     places = dict(run=runs[1], **{name: tmp_path / f'{name}.npz' for name in others})
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(SystemExit, match=message):
         report(*(argument.format(**places) for argument in arguments))
     assert not (tmp_path / 'out').exists()
 

@@ -1,8 +1,7 @@
-"""tools/train.py and tools/test.py as a user calls them."""
+"""Test tools/train.py and tools/test.py as a user calls them."""
 
 import json
 import os
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +11,10 @@ import pytest
 import torch
 
 from mmml_losses.hosts.checkpoints import check_checkpoint
+from tests.helpers.tools import error_of
 
 ROOT = Path(__file__).resolve().parents[2]
-CONFIG = 'configs/spa_lpr_digits.py'
+CONFIG = ROOT / 'configs' / 'spa_lpr_digits.py'
 
 
 def call(tool, *arguments, cwd=ROOT, launcher=()):
@@ -36,22 +36,6 @@ def fail(*arguments, **kwargs):
     return done.stderr
 
 
-@pytest.fixture
-def refusal(monkeypatch):
-    """Calls a tool in this process, which spares the start of another one, and returns the text it exits with."""
-
-    def run(tool, *arguments):
-        monkeypatch.chdir(ROOT)
-        monkeypatch.setenv('LOCAL_RANK', '0')  # which the tools set for good
-        monkeypatch.setattr(sys, 'argv', [str(ROOT / 'tools' / tool), *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            runpy.run_path(sys.argv[0], run_name='__main__')
-        assert isinstance(stopped.value.code, str)  # printed by Python, with the exit code 1
-        return stopped.value.code
-
-    return run
-
-
 def few_scenes(scenes_folder):
     options = ['train_cfg.max_epochs=2', 'train_dataloader.batch_size=16', 'default_hooks.logger.interval=2']
     for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
@@ -62,7 +46,7 @@ def few_scenes(scenes_folder):
 
 @pytest.fixture(scope='module')
 def trained(scenes_folder, tmp_path_factory):
-    """A short training: its folder and what it printed."""
+    """Train for a short time; return the folder and the output."""
     folder = tmp_path_factory.mktemp('trained')
     return folder, succeed('train.py', CONFIG, '--work-dir', folder, *few_scenes(scenes_folder))
 
@@ -81,11 +65,11 @@ def test_resuming_a_finished_training_does_nothing(trained, scenes_folder):
     assert 'Epoch(train)' not in output
 
 
-def test_a_folder_of_another_loss_is_not_resumed(trained, refusal, scenes_folder):
+def test_a_folder_of_another_loss_is_not_resumed(trained, scenes_folder):
     folder, _ = trained
     before = sorted(folder.rglob('*'))
     arguments = (CONFIG, '--loss', 'hill', '--work-dir', folder, '--resume')
-    message = refusal('train.py', *arguments, *few_scenes(scenes_folder))
+    message = error_of('train.py', *arguments, *few_scenes(scenes_folder))
     assert message.startswith(f'{folder} holds a training with the loss SumLoss(lpr=LabelPairRegularizer, spa=SPALoss)')
     assert 'cannot be resumed with the loss HillLoss' in message
     assert '--work-dir' in message
@@ -161,19 +145,19 @@ def test_missing_data_is_one_clear_message(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bad_calls_are_one_sentence_each(trained, refusal, tmp_path):
+def test_bad_calls_end_with_one_sentence(trained, tmp_path):
     folder, _ = trained
     assert 'config nothing.py does not exist' in fail('train.py', 'nothing.py')  # from a shell
-    assert "did you mean 'SPALoss'" in refusal('train.py', CONFIG, '--loss', 'SPALos')
+    assert "did you mean 'SPALoss'" in error_of('train.py', CONFIG, '--loss', 'SPALos')
     misspelt = ('--work-dir', tmp_path, '--cfg-options', 'model.head.loss.losses.spa.type=mmml_losses.SPALos')
-    assert "did you mean 'SPALoss'" in refusal('train.py', CONFIG, *misspelt)
-    short = refusal('train.py', CONFIG, '--work-dir', tmp_path / 'short', '--cfg-options', 'train_cfg.max_epochs=1')
+    assert "did you mean 'SPALoss'" in error_of('train.py', CONFIG, *misspelt)
+    short = error_of('train.py', CONFIG, '--work-dir', tmp_path / 'short', '--cfg-options', 'train_cfg.max_epochs=1')
     assert 'train_cfg.max_epochs must be more than 1, where the CosineAnnealingLR of param_scheduler begins' in short
     assert not (tmp_path / 'short').exists()
-    assert 'checkpoint nothing.pth does not exist' in refusal('test.py', CONFIG, 'nothing.pth')
-    assert 'nothing.pth does not exist' in refusal('train.py', CONFIG, '--resume', 'nothing.pth')
+    assert 'checkpoint nothing.pth does not exist' in error_of('test.py', CONFIG, 'nothing.pth')
+    assert 'nothing.pth does not exist' in error_of('train.py', CONFIG, '--resume', 'nothing.pth')
     if not torch.cuda.is_available():
-        assert '--amp needs a GPU' in refusal('train.py', CONFIG, '--amp')
+        assert '--amp needs a GPU' in error_of('train.py', CONFIG, '--amp')
     wrong_suffix = call('test.py', CONFIG, folder / 'epoch_2.pth', '--out', 'predictions.txt')
     assert wrong_suffix.returncode == 2
     assert '--out of pred must end in one of' in wrong_suffix.stderr
@@ -184,7 +168,7 @@ class Command:
         return os.system, ('echo code from a checkpoint ran',)
 
 
-def test_a_checkpoint_with_code_is_refused(tmp_path):
+def test_a_checkpoint_with_code_is_rejected(tmp_path):
     torch.save(dict(state_dict={}, meta=dict(cfg=Command())), tmp_path / 'foreign.pth')
     message = fail('test.py', CONFIG, tmp_path / 'foreign.pth', '--work-dir', tmp_path / 'run')
     assert 'is refused, loading it could run code' in message

@@ -1,4 +1,4 @@
-"""Average precision of each class by frequency: ``python tools/analysis/class_ap.py RUN ... --frequencies FILE``."""
+"""Draw the average precision of each class: ``python tools/analysis/class_ap.py RUN ... --frequencies FILE``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument('--groups', metavar='FILE', help='json file with lists of class indices by name of the group')
     options = parser.parse_args()
     if options.groups is not None and (options.head_from is not None or options.medium_from is not None):
-        parser.error('--groups says what the groups are: leave out --head-from and --medium-from')
+        parser.error('--groups defines the groups: leave out --head-from and --medium-from')
     runs = command_line.load_runs(options.runs)
     frequencies, groups = command_line.read_frequencies(options)
     if options.groups is not None:

@@ -1,4 +1,4 @@
-"""Label recovery over the epochs: ``python tools/analysis/label_recovery.py SPLC=WORK_DIR LASD=WORK_DIR``."""
+"""Draw label recovery over the epochs: ``python tools/analysis/label_recovery.py SPLC=WORK_DIR LASD=WORK_DIR``."""
 
 from __future__ import annotations
 

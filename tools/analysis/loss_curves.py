@@ -1,4 +1,4 @@
-"""Value, gradient and link of losses: ``python tools/analysis/loss_curves.py BCELoss 'HillLoss(margin=0.5)' ...``."""
+"""Draw losses, gradients and links: ``python tools/analysis/loss_curves.py BCELoss 'HillLoss(margin=0.5)' ...``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mmml_losses.visualization import parse_loss, plot_loss_curves
 
 
 def read_losses(arguments: list[str]) -> dict[str, dict]:
-    """The configs of losses that are given as ``NAME=LOSS`` or ``LOSS``."""
+    """Return the configs of losses that are given as ``NAME=LOSS`` or ``LOSS``, by name."""
     losses = {}
     for argument in arguments:
-        # A name may hold anything but parentheses, in which equals signs belong to the arguments of the loss.
+        # A name has no parentheses: equals signs inside of them belong to the arguments of the loss.
         name, text = re.fullmatch(r'(?:([^()=]+)=)?(.*)', argument, flags=re.DOTALL).groups()
         if name in losses or (name or text) in losses:
             raise UsageError(f"two curves are called '{name or text}': name them apart as NAME=LOSS")
@@ -29,12 +29,12 @@ def read_loss(text: str) -> dict:
             return parse_loss(text)
     try:
         return dict(find_loss(text))
-    except UsageError as error:  # it speaks of the flag of other tools
+    except UsageError as error:  # the message names the flag of other tools
         raise UsageError(str(error).removeprefix('--loss: ')) from None
 
 
 def main() -> None:
-    parser = command_line.picture_parser('Draw what one label costs, and the gradient by its logit', 'loss_curves.png')
+    parser = command_line.picture_parser('Draw the loss of one label and its gradient by the logit', 'loss_curves.png')
     parser.add_argument(
         'losses',
         nargs='+',
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument('--epoch', type=int, default=1, help='for losses that change with it, counted from 0')
     parser.add_argument('--num-classes', type=int, default=1, help='for losses with a constant that counts classes')
     parser.add_argument(
-        '--opponent', type=float, default=2.5, help='how far from zero the label stands that a set-wise loss compares'
+        '--opponent', type=float, default=2.5, help='distance from 0 of the other logit in a set-wise loss'
     )
     options = parser.parse_args()
     command_line.draw(

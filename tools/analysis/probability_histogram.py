@@ -1,6 +1,6 @@
-"""Probabilities of positive, negative and missing labels: ``python tools/analysis/probability_histogram.py RUN ...``.
+"""Draw probabilities of positive, negative and missing labels: ``python tools/analysis/probability_histogram.py RUN``.
 
-Missing labels are those that the dataset hid: the predictions must hold true labels beside the labels.
+Missing labels are those that the dataset hid, so the predictions must hold the true labels as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from mmml_losses.visualization import plot_probability_histogram
 
 def main() -> None:
     parser = command_line.picture_parser(
-        'Draw where each run puts positive, negative and missing labels', 'probability_histogram.png'
+        'Draw the probabilities of positive, negative and missing labels', 'probability_histogram.png'
     )
     command_line.add_runs(parser)
     parser.add_argument('--num-bins', type=int, default=20, help='number of bins')

@@ -1,4 +1,4 @@
-"""Reliability diagram of one or several runs: ``python tools/analysis/reliability.py ASL=RUN BCE=RUN --out FILE``."""
+"""Draw a reliability diagram of runs: ``python tools/analysis/reliability.py ASL=RUN BCE=RUN --out FILE``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retrieval mAP against the number of conditions: ``python tools/analysis/retrieval_curve.py ASL=RUN BCE=RUN``."""
+"""Draw retrieval mAP by number of conditions: ``python tools/analysis/retrieval_curve.py ASL=RUN BCE=RUN``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def main() -> None:
     command_line.add_runs(parser)
     parser.add_argument('--max-conditions', type=int, default=5, help='largest number of conditions of a query')
     parser.add_argument(
-        '--budget', type=int, default=1_000_000, help='most queries that are all evaluated; of more, a sample'
+        '--budget', type=int, default=1_000_000, help='evaluate all queries up to this number, and a sample of more'
     )
-    parser.add_argument('--sample-size', type=int, default=200_000, help='queries to evaluate of more than the budget')
+    parser.add_argument('--sample-size', type=int, default=200_000, help='number of queries in that sample')
     options = parser.parse_args()
     runs = command_line.load_runs(options.runs)
     results = command_line.measured(

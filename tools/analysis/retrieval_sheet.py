@@ -1,4 +1,4 @@
-"""The images that each run finds: ``python tools/analysis/retrieval_sheet.py RUN ... --query '3 and 7, not 5'``."""
+"""Show the images that runs find: ``python tools/analysis/retrieval_sheet.py RUN ... --query '3 and 7, not 5'``."""
 
 from __future__ import annotations
 
