@@ -31,9 +31,7 @@ MANY_LABELS = 15
 def parse_args() -> argparse.Namespace:
     parser = command_line.picture_parser('Summarise and draw the labels of a dataset', 'label_counts.png')
     parser.add_argument('config', help='config file')
-    parser.add_argument(
-        '--dataloader', choices=['train', 'val', 'test'], default='train', help='whose dataset (default: train)'
-    )
+    launch.add_dataloader(parser)
     parser.add_argument('--json', metavar='FILE.json', help='write the summary to this file, too')
     parser.add_argument(
         '--classes',

@@ -22,11 +22,8 @@ from mmml_losses.utils.errors import UsageError
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description='Write the labels that the label wrappers of a config draw')
     parser.add_argument('config', help='config file of the training')
-    parser.add_argument('--out', required=True, metavar='FILE.json', help='label file to write')
-    parser.add_argument('--overwrite', action='store_true', help='replace the label file if there is one')
-    parser.add_argument(
-        '--dataloader', choices=['train', 'val', 'test'], default='train', help='whose dataset (default: train)'
-    )
+    launch.add_label_file(parser)
+    launch.add_dataloader(parser)
     launch.add_cfg_options(parser, 'train_dataloader.dataset.seed=1')
     return parser.parse_args()
 

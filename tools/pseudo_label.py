@@ -23,13 +23,10 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description='Write the labels of a training set as a trained model corrects them')
     parser.add_argument('config', help='config file of the training')
     parser.add_argument('checkpoint', help='checkpoint file of the training')
-    parser.add_argument('--out', required=True, metavar='FILE.json', help='label file to write')
-    parser.add_argument('--overwrite', action='store_true', help='replace the label file if there is one')
+    launch.add_label_file(parser)
+    launch.add_dataloader(parser)
     parser.add_argument(
         '--threshold', type=float, default=0.5, help='labels above this probability become positive (default: 0.5)'
-    )
-    parser.add_argument(
-        '--dataloader', choices=['train', 'val', 'test'], default='train', help='whose dataset (default: train)'
     )
     launch.add_common_arguments(parser)
     return parser.parse_args()

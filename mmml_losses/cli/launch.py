@@ -55,6 +55,19 @@ def add_cfg_options(parser: argparse.ArgumentParser, example: str) -> None:
     )
 
 
+def add_dataloader(parser: argparse.ArgumentParser) -> None:
+    """Add ``--dataloader``, the training set by default."""
+    parser.add_argument(
+        '--dataloader', choices=['train', 'val', 'test'], default='train', help='whose dataset (default: train)'
+    )
+
+
+def add_label_file(parser: argparse.ArgumentParser) -> None:
+    """Add ``--out`` and ``--overwrite`` of tools that write a label file."""
+    parser.add_argument('--out', required=True, metavar='FILE.json', help='label file to write')
+    parser.add_argument('--overwrite', action='store_true', help='replace the label file if there is one')
+
+
 def add_training_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of MMPretrain's training tool that its other tools do not have."""
     parser.add_argument('--no-validate', action='store_true', help='do not evaluate during training')
