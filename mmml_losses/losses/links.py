@@ -61,8 +61,9 @@ class FunctionLink(Link):
 
     def __init__(self, **constants: float):
         super().__init__()
-        self.constants = constants
-        self.log_odds_of(torch.zeros(1), **constants)  # raises the errors for bad constants
+        parameters = inspect.signature(self.log_odds_of).parameters.values()
+        self.constants = {each.name: each.default for each in parameters if each.default is not each.empty} | constants
+        self.log_odds_of(torch.zeros(1), **self.constants)  # raises the errors for bad constants
 
     def logit_probabilities(self, logits: Tensor) -> Tensor:
         return self.log_odds_of(logits, **self.constants)
@@ -71,9 +72,7 @@ class FunctionLink(Link):
         return self.logits_of(log_odds, **self.constants)
 
     def extra_repr(self) -> str:
-        parameters = inspect.signature(self.log_odds_of).parameters.values()
-        defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
-        return ', '.join(f'{name}={value}' for name, value in (defaults | self.constants).items())
+        return ', '.join(f'{name}={value}' for name, value in self.constants.items())
 
 
 @MODELS.register_module()

@@ -400,7 +400,7 @@ def sparse_example(samples=23, classes=9):
 
 @pytest.fixture
 def narrowed(monkeypatch):
-    """Computes once with all sets, and once with those alone that have a positive."""
+    """Compute once with all sets, and once with only those that have a positive."""
 
     def compute(function):
         results = []

@@ -48,7 +48,7 @@ def positives(row):
 
 
 def by_hand(name, v, row, c):
-    """The loss of class c with logit v, in an image with the labels of row."""
+    """Compute the loss of class c with logit v, in an image with the labels of row."""
     n, y = FREQUENCIES[c], row[c]
     effective = [(1 - 0.9) / (1 - 0.9**count) for count in FREQUENCIES]
     present = positives(row)

@@ -9,7 +9,7 @@ from mmml_losses.losses.core.context import require_sample_idx, resolve_epoch, r
 
 @pytest.fixture
 def hub(request):
-    """A message hub of its own, as a Runner makes one."""
+    """Create a message hub, as a Runner does."""
     name = request.node.name
     yield MessageHub.get_instance(name)
     MessageHub._instance_dict.pop(name)

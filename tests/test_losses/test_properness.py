@@ -10,7 +10,7 @@ ETAS = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99]
 
 
 def risk_minimiser(loss: PairLoss, eta: float) -> float:
-    """The logit with the least conditional risk, eta * l+(v) + (1 - eta) * l-(v)."""
+    """Find the logit with the least conditional risk, eta * l+(v) + (1 - eta) * l-(v)."""
 
     def risk(logit: float) -> float:
         return loss(torch.tensor([[logit]], dtype=torch.float64), torch.tensor([[eta]], dtype=torch.float64)).item()

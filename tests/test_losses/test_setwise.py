@@ -77,7 +77,7 @@ def test_losses_equal_the_authors_code(case):
 
 
 def golden_loss(name, params):
-    """The loss of a figure of the papers' equations."""
+    """Build the loss of a figure of the papers' equations."""
     way = params.get('way')
     if name == 'lsep':
         return LSEPLoss(way=way, gamma=params['gamma'], reduction='none')

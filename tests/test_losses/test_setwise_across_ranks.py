@@ -71,7 +71,7 @@ def own_rows(rank, share):
 
 
 def refusal(rank):
-    """What each process says of a label that only the first one has."""
+    """Return the error of a process for a bad label that only the first process has."""
     targets = torch.zeros(2, CLASSES)
     if rank == 0:
         targets[1, 2] = 3

@@ -26,7 +26,7 @@ def example(seed=0):
 
 
 def train(loss, epochs, batches=((0, 4), (4, 8), (8, 10)), seed=None):
-    """The values of each step; in every epoch other logits, unless ``seed`` is fixed."""
+    """Return the values of each step, with other logits in every epoch unless ``seed`` is fixed."""
     values = []
     for epoch in epochs:
         logits, targets = example(epoch if seed is None else seed)
