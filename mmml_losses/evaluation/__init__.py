@@ -37,7 +37,7 @@ from .functional.label_statistics import (
 )
 from .functional.predictions import Predictions, load_predictions, log_odds_of, recalibrate, save_predictions
 from .functional.recovery import LabelRecovery, label_recovery
-from .functional.retrieval import *  # noqa: F403
+from .functional.retrieval import *
 from .functional.scores import (
     CalibrationLine,
     brier_score,
@@ -99,7 +99,7 @@ __all__ = [
 
 if find_spec('mmengine') is not None:
     from . import metrics
-    from .metrics import *  # noqa: F403
+    from .metrics import *
 
     __all__ += metrics.__all__
 

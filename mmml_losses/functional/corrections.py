@@ -18,6 +18,8 @@ from .terms import (
     focal_negative,
 )
 
+__all__ = ['believed_positives', 'lasd_loss', 'splc_loss']
+
 
 def believed_positives(logit_probabilities: Tensor, targets: Tensor, threshold: float) -> Tensor:
     """Return the mask of pseudo-positives: unobserved labels whose probability exceeds a threshold.

@@ -14,6 +14,8 @@ from .pair import pair_loss
 from .regularizers import expected_positive_regularizer
 from .terms import EntropyNegative, bce_positive, nothing
 
+__all__ = ['em_apl_loss', 'em_loss', 'epr_loss', 'role_loss']
+
 
 def em_loss(logits: Tensor, targets: Tensor, alpha: float = EntropyNegative.alpha) -> Tensor:
     r"""Compute entropy maximisation, EM (Zhou et al., 2022).

@@ -25,6 +25,14 @@ from torch import Tensor
 from .pair import BLOCK, pair_loss, visits_values
 from .terms import AnyTerm, bce_negative, bce_positive
 
+__all__ = [
+    'clean_rate_of',
+    'large_loss_correction',
+    'large_loss_permanent_correction',
+    'large_loss_rejection',
+    'large_losses',
+]
+
 SAMPLE_STEP = 64
 ROUNDING = 1e-6  # 1 - 0.998 is a little more than 0.002, and a thousand times that is not three labels
 

@@ -18,6 +18,21 @@ from torch.nn.functional import logsigmoid
 from ..utils.arguments import check_above_0, check_at_least_0
 from .terms import AsymmetricNegative, AsymmetricPositive, SPANegative, SPAPositive
 
+__all__ = [
+    'phi_inverse_link',
+    'phi_inverse_logit_probabilities',
+    'phi_link',
+    'phi_logit_probabilities',
+    'platt_scaling',
+    'sigmoid_link',
+    'spa_inverse_link',
+    'spa_inverse_logit_probabilities',
+    'spa_link',
+    'spa_logit_probabilities',
+    'temperature_scaling',
+    'vector_scaling',
+]
+
 
 def sigmoid_link(logits: Tensor) -> Tensor:
     r"""Compute the logistic link, :math:`\eta = \sigma(v)`, whose log-odds are the logits themselves."""

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from .terms import AnyTerm, Term, as_term, bce_negative, bce_positive
 
+__all__ = ['pair_loss']
+
 # Elements per block on a CPU: the temporaries of a block stay in the second-level cache, and the fixed cost of an
 # operation does not show yet.
 BLOCK = 1 << 16

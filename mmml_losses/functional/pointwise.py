@@ -27,6 +27,20 @@ from .terms import (
     mse_negative,
 )
 
+__all__ = [
+    'asymmetric_loss',
+    'balanced_leverage',
+    'bce_loss',
+    'focal_loss',
+    'focal_margin_loss',
+    'hill_loss',
+    'label_smoothing_bce_loss',
+    'las_loss',
+    'mse_negative_loss',
+    'spa_loss',
+    'wan_loss',
+]
+
 
 def bce_loss(logits: Tensor, targets: Tensor) -> Tensor:
     r"""Compute BCE, :math:`-y\log p - (1 - y)\log(1 - p)`; AN where unobserved labels are given as 0."""

@@ -12,6 +12,8 @@ from torch.nn.functional import logsigmoid, softplus
 
 from .pair import BLOCK
 
+__all__ = ['consistency_regularizer', 'expected_positive_regularizer', 'label_pair_regularizer']
+
 # On a GPU a block must be large enough to fill the device.
 ACCELERATOR_BLOCK = 1 << 24
 

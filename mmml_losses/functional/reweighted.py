@@ -26,6 +26,8 @@ from .weights import (
     reweighting,
 )
 
+__all__ = ['cb_focal_loss', 'db_focal_loss', 'db_loss', 'ldam_loss', 'reweighted_bce_loss', 'weighted_bce_loss']
+
 
 def weighted_bce_loss(
     logits: Tensor,

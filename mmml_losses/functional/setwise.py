@@ -15,6 +15,8 @@ from ..utils.arguments import check_above_0, check_choice
 from .sets import Sets, SetValues, promote_half
 from .terms import exact_softplus
 
+__all__ = ['circle_loss', 'dr_loss', 'lsep_loss', 'multi_similarity_loss', 'softmax_loss', 'two_way_loss', 'zlpr_loss']
+
 CONSTRAINTS = ('negative', 'positive', 'both', None)
 SIMILARITIES = ('sigmoid', 'logit')
 

@@ -24,6 +24,40 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
+__all__ = [
+    'AsymmetricNegative',
+    'AsymmetricPositive',
+    'BCENegative',
+    'BCEPositive',
+    'EntropyNegative',
+    'FocalMarginPositive',
+    'FocalNegative',
+    'FocalPositive',
+    'HillNegative',
+    'MSENegative',
+    'Nothing',
+    'SPANegative',
+    'SPAPositive',
+    'Scaled',
+    'SmoothedBCE',
+    'Stretched',
+    'Term',
+    'asymmetric_negative',
+    'asymmetric_positive',
+    'bce_negative',
+    'bce_positive',
+    'entropy_negative',
+    'focal_margin_positive',
+    'focal_negative',
+    'focal_positive',
+    'hill_negative',
+    'mse_negative',
+    'nothing',
+    'spa_negative',
+    'spa_positive',
+    'value_and_slope_of',
+]
+
 
 @dataclass(frozen=True)
 class Term:

@@ -17,6 +17,15 @@ from torch import Tensor
 
 from ..utils.arguments import check_choice
 
+__all__ = [
+    'class_balanced_weights',
+    'frequency_balanced_weights',
+    'frequency_bias',
+    'ldam_margins',
+    'rebalancing_weights',
+    'reweighting',
+]
+
 # Defaults, of the weights and of the losses that use them.
 SMOOTHING = 0.1  # of the inverse frequency in weighted BCE
 CB_BETA = 0.9
