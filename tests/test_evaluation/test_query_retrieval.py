@@ -253,6 +253,7 @@ def test_no_query_is_evaluated_more_often_than_it_exists(large_case, sample_size
     """A stratum whose share is as large as itself is listed, and what that saves goes to the others."""
     exact = query_retrieval(*large_case, 3)
     sample = query_retrieval(*large_case, 3, budget=0, sample_size=sample_size)
+    assert sample.overall.num_evaluated <= sample_size
     listed = []
     for counts, mean in sample.by_counts.items():
         assert mean.num_evaluated <= exact.by_counts[counts].num_queries

@@ -20,13 +20,15 @@ from ....utils.arrays import ArrayLike, check_whole_number
 from ..positive_ranks import has_numba, import_compiled
 from . import queries
 from .queries import ConditionTable, Scale, condition_table
-from .sampling import MIN_SAMPLES, Counts, Run, Stratum, sample_strata
+from .sampling import Counts, Run, Stratum, sample_strata
 
 Log = Callable[[str], None]
 
 # Half of the width, in standard errors, of an interval that holds 95 % of a normal distribution.
 NORMAL_95 = 1.959963984540054
 SECONDS_BETWEEN_LINES = 15.0
+# The smallest allowed sample, in queries for each stratum.
+FEWEST_PER_STRATUM = 32
 
 
 class RetrievalMean(NamedTuple):
@@ -181,7 +183,7 @@ def check_settings(
     """Raise if a setting fits no data."""
     num_strata = len(count_queries(max_conditions, max_conditions, min_positives))
     check_whole_number('budget', budget, 0)
-    check_whole_number('sample_size', sample_size, 2 * MIN_SAMPLES * num_strata)
+    check_whole_number('sample_size', sample_size, FEWEST_PER_STRATUM * num_strata)
     check_whole_number('seed', seed, 0)
     check_whole_number('num_workers', 1 if num_workers is None else num_workers, 1)
 

@@ -24,8 +24,6 @@ PILOT_DRAWS = 4096
 DRAWS_PER_QUERY = 8
 # Queries that a thread evaluates at a time.
 QUERIES_AT_A_TIME = 500
-# The smallest sample of a stratum from which a variance is estimated.
-MIN_SAMPLES = 16
 
 
 @dataclass(frozen=True)
@@ -156,7 +154,7 @@ def sample_strata(
 
 
 def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, int]) -> dict[Counts, int]:
-    """Share out a sample among the strata, without those that are better evaluated whole.
+    """Return the number of queries to evaluate of each stratum, without the strata that are better evaluated whole.
 
     A tenth goes to all strata in equal parts, so that each has an interval. Half goes to strata in proportion to their
     queries with a relevant image, which makes the overall mean precise. The rest is divided equally between the numbers
@@ -178,7 +176,8 @@ def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, 
             share = 0.1 / len(remaining)
             if number > 0:
                 share += 0.5 * number / sum(by_length.values()) + 0.4 * number / by_length[sum(counts)] / num_lengths
-            numbers[counts] = ceil(total * share)
+            # Two queries at least, so that their variance is defined.
+            numbers[counts] = max(2, int(total * share))
         # For such a share, drawing costs as much as evaluating every query.
         whole = [
             counts
@@ -187,8 +186,7 @@ def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, 
         ]
         if not whole:
             return numbers
-        spent = sum(round(remaining.pop(counts)) for counts in whole)
-        total = max(total - spent, MIN_SAMPLES * len(remaining))
+        total -= sum(round(remaining.pop(counts)) for counts in whole)
     return {}
 
 
