@@ -19,7 +19,7 @@ BLOCK_ENTRIES = 1 << 20
 CACHE_LINE = 64
 
 
-def as_array(values: ArrayLike) -> np.ndarray:
+def as_array(values: ArrayLike | float) -> np.ndarray:
     """Read an array, a tensor on any device or nested sequences as a numpy array, sharing memory where possible."""
     if isinstance(values, torch.Tensor):
         values = values.detach().cpu()

@@ -58,7 +58,7 @@ class ReliabilityBins:
 
     def to_dict(self) -> dict[str, Any]:
         """Return lists and numbers for JSON, with None for NaN."""
-        values = {'binning': self.binning, 'edges': self.edges.tolist(), 'counts': self.counts.tolist()}
+        values = {'binning': self.binning, 'edges': np.asarray(self.edges).tolist(), 'counts': self.counts.tolist()}
         for name in ('mean_probability', 'positive_rate'):
             array = getattr(self, name)
             values[name] = np.where(np.isnan(array), np.array(None), array).tolist()

@@ -150,7 +150,7 @@ def _row_major(matrix: np.ndarray, dtype: type) -> np.ndarray:
     """
     if matrix.dtype == dtype and matrix.flags.c_contiguous and matrix.flags.writeable:
         return matrix
-    copy = np.empty(matrix.shape, dtype)
+    copy: np.ndarray = np.empty(matrix.shape, dtype)
     for start in range(0, matrix.shape[1], TILE):
         copy[:, start : start + TILE] = matrix[:, start : start + TILE]
     return copy

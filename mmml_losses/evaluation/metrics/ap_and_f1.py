@@ -72,10 +72,12 @@ class MultiLabelAP(PredictionMetric):
             raise ValueError(f"empty must be 'skip', 'zero', 'error' or None, got {empty!r}")
         if convention in ap.ORDERED and 'AP@micro' in items:
             raise ValueError(f"items must not hold 'AP@micro' for the convention '{convention}', which defines none")
-        if isinstance(class_frequencies, str | os.PathLike):
-            class_frequencies = load_class_frequencies(class_frequencies)
         self.items = tuple(items)
-        self.class_frequencies = class_frequencies
+        self.class_frequencies = (
+            load_class_frequencies(class_frequencies)
+            if isinstance(class_frequencies, str | os.PathLike)
+            else class_frequencies
+        )
         self.groups = groups
         self.convention = convention
         self.empty = ap.empty_of(convention, empty)
@@ -89,7 +91,7 @@ class MultiLabelAP(PredictionMetric):
         scores, labels = predictions.scores, predictions.labels
         self.means = {}
         # Without a positive, NaN until the means are taken.
-        options = {'empty': 'skip', 'convention': self.convention}
+        options: dict[str, Any] = {'empty': 'skip', 'convention': self.convention}
         if {'mAP@class', 'mAP@groups', 'AP'} & set(self.items):
             per_class = ap.average_precision(scores, labels, by='class', **options)
         if 'mAP@class' in self.items:

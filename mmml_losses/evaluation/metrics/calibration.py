@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...registry import METRICS
+from ...utils.arrays import as_array
 from ..functional import calibration, detection
 from ..functional.intervals import calibration_intervals, check_resampling
 from ..functional.predictions import Predictions, checked_npz_path, save_predictions
@@ -100,14 +101,14 @@ class CalibrationError(PredictionMetric):
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
         scores, labels = predictions.scores, predictions.labels
-        self.bins = calibration.reliability_bins(scores, labels, self.num_bins, self.binning)
+        self.bins = bins = calibration.reliability_bins(scores, labels, self.num_bins, self.binning)
         self._details = {
             'ace': self.ace,
-            'num_pairs': int(self.bins.counts.sum()),
-            'num_unknown': labels.size - int(self.bins.counts.sum()),
-            'bins': self.bins.to_dict(),
+            'num_pairs': int(bins.counts.sum()),
+            'num_unknown': labels.size - int(bins.counts.sum()),
+            'bins': bins.to_dict(),
         }
-        metrics = self._pooled(scores, labels) if 'pooled' in self.per else {}
+        metrics = self._pooled(bins, scores, labels) if 'pooled' in self.per else {}
         if self.num_resamples:
             metrics |= self._intervals(scores, labels)
         if {'class', 'each'} & set(self.per):
@@ -118,8 +119,8 @@ class CalibrationError(PredictionMetric):
         """Return the bins, the counts of pairs, and the values of each class."""
         return self._details
 
-    def _pooled(self, scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-        values = dict(zip(BIN_ITEMS, calibration.calibration_errors(self.bins, self.ace), strict=True))
+    def _pooled(self, bins: calibration.ReliabilityBins, scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+        values = dict(zip(BIN_ITEMS, calibration.calibration_errors(bins, self.ace), strict=True))
         functions = {'Brier': brier_score, 'NLL': negative_log_likelihood}
         values |= {item: function(scores, labels) for item, function in functions.items() if item in self.items}
         if set(LINE_ITEMS) & set(self.items):
@@ -243,10 +244,10 @@ class DetectionCalibrationError(CalibrationError):
             detections, objects = _detections_of(sample), _objects_of(sample)
             refuse_raw_scores(detections.scores, type(self).__name__, 'scores of pred_instances')
             matches = detection.match_detections(detections, objects, self.iou_threshold, self.ignored_overlap)
-            scores = detections.scores.float()
-            matches[scores.numpy() < self.min_score] = BELOW
+            scores = as_array(detections.scores).astype(np.float32)
+            matches[scores < self.min_score] = BELOW
             padding = (0, -len(matches) % WIDTH_STEP)
-            self._stores['scores'].append(torch.from_numpy(np.pad(scores.numpy(), padding))[None])
+            self._stores['scores'].append(torch.from_numpy(np.pad(scores, padding))[None])
             self._stores['matches'].append(torch.from_numpy(np.pad(matches, padding, constant_values=ABSENT))[None])
             self._stores['sample_idx'].append(read_sample_idx([sample]))
 

@@ -55,10 +55,10 @@ class MultiLabelEvaluator(Evaluator):
 
     def add_post_hoc(self, name: str, link: dict | Callable[[Tensor], Tensor]) -> None:
         """Add a link or its config, or replace the link of that name; ``name`` follows the prefix in the reports."""
-        link = MODELS.build(link) if isinstance(link, dict) else link
-        if not name or not callable(link):
-            raise ValueError(f'post_hoc must hold links or their configs by name, got {name!r}: {link!r}')
-        self.post_hoc[name] = link
+        built: Any = MODELS.build(link) if isinstance(link, dict) else link
+        if not name or not callable(built):
+            raise ValueError(f'post_hoc must hold links or their configs by name, got {name!r}: {built!r}')
+        self.post_hoc[name] = built
 
     def process(self, data_samples: Sequence[BaseDataElement | dict], data_batch: Any = None) -> None:
         """Keep what the metrics need of a batch, and pass the batch to metrics that collect for themselves."""

@@ -112,7 +112,10 @@ def gather_samples(stores: Mapping[str, RowStore], size: int) -> dict[str, Tenso
     if indices is not None:
         indices = indices.reshape(-1)
         places = places_of(indices, size)
-    gathered = {name: gather_rows(store, size, places) for name, store in stores.items() if name != 'sample_idx'}
+    gathered = {}
+    for name, store in stores.items():
+        if name != 'sample_idx' and (rows := gather_rows(store, size, places)) is not None:
+            gathered[name] = rows
     if indices is None:
         return None
     return {**gathered, 'sample_idx': indices[:size] if places is None else torch.arange(size)}
@@ -190,7 +193,7 @@ def gather_rows(store: RowStore, size: int | None = None, places: Tensor | None 
     return whole if is_main_process() else None
 
 
-def broadcast_json(value: dict | list | None) -> dict | list:
+def broadcast_json(value: Any) -> Any:
     """Send numbers and strings in dicts and lists from the main process to all others, as text."""
     if get_world_size() == 1:
         return value
@@ -328,7 +331,7 @@ class PredictionCollector:
         gathered = gather_samples(self._stores, size)
         if gathered is None:
             return None
-        values = {name: rows.numpy() for name, rows in gathered.items()}
+        values: dict[str, Any] = {name: rows.numpy() for name, rows in gathered.items()}
         if 'image_paths' in gathered:
             values['image_paths'] = tuple(decode_texts(gathered['image_paths']))
         if 'true_labels' in gathered and not gathered['true_labels'].shape[1]:

@@ -54,7 +54,9 @@ def parse_query(text: str, class_names: Sequence[str]) -> Query:
     separators = list(re.finditer(r',|(?<!\S)and(?=\s)', text, flags=re.IGNORECASE))
     starts = [0, *(separator.end() for separator in separators)]
     ends = [*(separator.start() for separator in separators), len(text)]
-    positives, negatives, first = [], [], 0
+    positives: list[int] = []
+    negatives: list[int] = []
+    first = 0
     while first < len(starts):
         # From the longest piece of text to the shortest: a name may contain separators.
         for last in reversed(range(first, len(ends))):
@@ -117,16 +119,19 @@ def query(
         >>> found.indices.tolist(), found.scores.round(2).tolist()
         ([1, 0], [-0.46, -1.71])
     """
-    is_named = isinstance(predictions, Predictions)
-    values = as_scores_on(scale, predictions.scores if is_named else predictions)
-    names = tuple(class_names) or (predictions.class_names if is_named else tuple(map(str, range(values.shape[1]))))
+    names = tuple(class_names)
+    paths: tuple[str, ...] = ()
+    if isinstance(predictions, Predictions):
+        names, paths = names or predictions.class_names, predictions.image_paths
+        predictions = predictions.scores
+    values = as_scores_on(scale, predictions)
+    names = names or tuple(map(str, range(values.shape[1])))
     if len(names) != values.shape[1]:
         raise ValueError(f'class_names must have {values.shape[1]} entries, got {len(names)}')
     conditions = parse_query(text, names)
     indices = rank_images(values, *conditions, top=top, scale=scale)
     scores = retrieval_scores(values[indices], *conditions, scale=scale)
-    paths = tuple(predictions.image_paths[index] for index in indices) if is_named else ()
-    return RetrievedImages(conditions, indices, scores, paths)
+    return RetrievedImages(conditions, indices, scores, tuple(paths[index] for index in indices) if paths else ())
 
 
 def retrieval_scores(
