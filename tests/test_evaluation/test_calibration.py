@@ -18,7 +18,7 @@ BINNINGS = ('width', 'mass')
 
 
 def naive_bins(probabilities, labels, num_bins, binning='width'):
-    """One pair after the other into lists."""
+    """Put one pair after the other into lists."""
     pairs = [(p, y) for p, y in zip(np.ravel(probabilities).tolist(), np.ravel(labels).tolist(), strict=True) if y >= 0]
     starts = [b / num_bins for b in range(num_bins)]
     if binning == 'mass':
@@ -38,7 +38,7 @@ def some_case(dtype=np.float64, shape=(80, 6)):
 
 
 def peer_case(kind, dtype):
-    """Probabilities away from the limits of ten bins, where libraries agree, and labels without unknown ones."""
+    """Make probabilities away from the limits of ten bins, where libraries agree, and known labels."""
     rng = np.random.default_rng(1)
     probabilities = {
         'random': rng.random((300, 7)),

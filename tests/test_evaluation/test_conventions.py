@@ -1,4 +1,4 @@
-"""Average precision by the rules of others: equal to theirs, digit by digit where it can be."""
+"""Average precision by the conventions of other projects, compared with their code or a loop."""
 
 from fractions import Fraction
 
@@ -21,7 +21,7 @@ def random_case(num_samples=200, num_classes=6, levels=10**6, unknown=0.0, seed=
 
 
 def naive_eleven_point(scores, labels):
-    """Compute the definition for one class, in whole numbers."""
+    """Compute the eleven-point average precision of one class, comparing recalls in whole numbers."""
     points = []
     num_positives = sum(label == 1 for label in labels)
     for threshold in set(scores.tolist()):
@@ -34,7 +34,7 @@ def naive_eleven_point(scores, labels):
 
 
 def naive_asl(scores, labels):
-    """Precision at each positive in one order of the entries, with a small number in the denominator."""
+    """Compute the mean precision at the ranks of the positives as the ASL repository does."""
     hits, total = 0, 0.0
     for place, index in enumerate(np.argsort(scores)[::-1], start=1):
         if labels[index] == 1:

@@ -36,7 +36,7 @@ def box(x, y=0.0, width=10.0, height=10.0):
 
 
 def match(detected, true, ignored=(), **kwargs):
-    """Match (box, score, label) with (box, label); ``ignored`` holds more of the latter."""
+    """Match detections (box, score, label) with objects (box, label), and with ``ignored`` objects (box, label)."""
     boxes, scores, labels = zip(*detected, strict=True) if detected else ((), (), ())
     objects = [*true, *ignored]
     flags = [False] * len(true) + [True] * len(ignored)
@@ -340,7 +340,7 @@ def test_metric_reads_the_samples_of_mmdet():
 
 
 def run_metric(round_up):
-    """Feed the metric what MMEngine's sampler deals to this rank."""
+    """Pass the samples that MMEngine's sampler gives to this rank to the metric."""
     metric = DetectionCalibrationError(min_score=0.2, items=('ECE', 'MCE', 'NLL'))
     images = all_images()
     for index in DefaultSampler(range(NUM_IMAGES), shuffle=False, seed=0, round_up=round_up):

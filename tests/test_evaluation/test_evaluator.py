@@ -31,7 +31,7 @@ CLASSES = ('cat', 'dog', 'bird', 'fish', 'cow')
 
 
 class Spy(PredictionMetric):
-    """Keeps the predictions that it is given."""
+    """Metric that keeps the predictions that it is given."""
 
     def __init__(self, name='spy', **kwargs):
         super().__init__(**kwargs)
@@ -51,7 +51,7 @@ class SpyOnPaths(Spy):
 
 
 class OwnWay(Spy):
-    """Collects in a way of its own."""
+    """Metric that overrides how predictions are collected."""
 
     def process(self, data_batch, data_samples):
         self.log('mine')

@@ -110,7 +110,7 @@ def test_ties_at_the_last_place_go_to_the_first_classes_and_are_counted():
 
 
 def exhaustive_best(scores, labels):
-    """Try every score as a threshold."""
+    """Find the best threshold by trying every score."""
     known = labels >= 0
     scores, labels = scores[known], labels[known]
     best = (0.0, np.inf)

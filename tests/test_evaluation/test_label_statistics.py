@@ -1,4 +1,4 @@
-"""Counts of labels, and what became of them."""
+"""Tests of the counts of labels before and after they were changed."""
 
 import json
 
@@ -18,7 +18,7 @@ ORIGINAL = np.vstack([TRUE, [[1, 1, 1], [0, 1, 0]]]).astype(np.int8)
 
 
 def naive(labels):
-    """Count by loops."""
+    """Count labels by loops."""
     num_classes = len(labels[0])
     counts, unknown, per_image, num_soft, total = [0] * num_classes, [0] * num_classes, [], 0, 0.0
     for row in labels.tolist():

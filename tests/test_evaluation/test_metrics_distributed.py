@@ -30,7 +30,7 @@ NUM_SAMPLES, NUM_CLASSES, WORLD_SIZE = 23, 5, 2
 
 
 class Scenario(NamedTuple):
-    """How the first ``size`` samples are dealt: indices for each rank, or those of MMEngine's sampler."""
+    """Assignment of the first ``size`` samples to ranks: indices for each rank, or None for MMEngine's sampler."""
 
     size: int
     dealt: list[list[int]] | None = None
@@ -90,7 +90,7 @@ def some_metrics(out_file):
 
 
 def run_metrics(scenario, rank, out_file):
-    """Feed each metric the samples that are dealt to this rank."""
+    """Pass the samples of this rank to each metric."""
     samples, indices = all_samples(scenario.has_index), scenario.indices(rank)
     results = {}
     for metric in some_metrics(out_file):
@@ -101,7 +101,7 @@ def run_metrics(scenario, rank, out_file):
 
 
 def run_together(scenario, rank, out_file):
-    """Feed an evaluator with all metrics the same samples."""
+    """Pass the samples of this rank to an evaluator with all metrics."""
     samples, indices = all_samples(scenario.has_index), scenario.indices(rank)
     evaluator = MultiLabelEvaluator(some_metrics(out_file))
     for start in range(0, len(indices), 4):

@@ -1,4 +1,4 @@
-"""Recalibrated scores are measured beside the raw ones, from one collection."""
+"""Tests of metrics of recalibrated scores, which are reported next to the metrics of the raw scores."""
 
 import numpy as np
 import pytest

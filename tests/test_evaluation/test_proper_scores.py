@@ -115,7 +115,7 @@ def test_bad_input_is_rejected(function):
 
 
 def naive_line(probabilities, labels):
-    """Slope and intercept by a general optimiser, then polished by plain Newton steps."""
+    """Compute slope and intercept by a general optimiser, then refine them by plain Newton steps."""
     known = labels >= 0
     epsilon = np.finfo(probabilities.dtype).eps
     p = np.clip(probabilities[known].astype(np.float64), epsilon, 1 - epsilon)
@@ -196,7 +196,7 @@ def test_line_of_nearly_separable_labels(gap):
 
 @pytest.mark.parametrize('gap', [1e-3, 1e-7, 1e-12])
 def test_line_survives_rows_that_guess_wrong(gap, monkeypatch):
-    """Every other row, from which the fit takes its first guess, is all but separable by a tiny gap."""
+    """Every other row, from which the fit takes its start, is almost separable."""
     rng = np.random.default_rng(0)
     probabilities, labels = rng.random((2000, 1)), rng.integers(0, 2, (2000, 1))
     labels[::2, 0] = rng.random(1000) < 0.5

@@ -64,7 +64,7 @@ def every_query(num_classes, max_conditions):
 
 
 def brute_force(scores, labels, max_conditions, min_positives=1):
-    """Average precisions by (|P|, |N|), each query on its own; None for a query without a relevant image."""
+    """Compute average precisions by (|P|, |N|), query by query; None for a query without a relevant image."""
     found = {}
     for positives, negatives in every_query(scores.shape[1], max_conditions):
         if len(positives) < min_positives:

@@ -17,7 +17,7 @@ from mmml_losses.utils import arrays
 
 @pytest.fixture(params=['plain', 'compiled'])
 def path(request, monkeypatch):
-    """Take each test through both ways of ranking, whatever the size of its matrix."""
+    """Run each test with and without the compiled kernel, whatever the size of its matrix."""
     if request.param == 'compiled':
         pytest.importorskip('numba')
     monkeypatch.setattr(positive_ranks, 'LARGE', 0 if request.param == 'compiled' else np.inf)
@@ -25,7 +25,7 @@ def path(request, monkeypatch):
 
 
 def random_case(num_samples=300, num_classes=7, levels=12, unknown=0.0, seed=0):
-    """Scores on few levels, so that most of them are tied, and labels that lean towards high scores."""
+    """Make scores of few values, so that most are tied, and labels that are positive more often for high scores."""
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, levels, (num_samples, num_classes)) / levels
     labels = (rng.random(scores.shape) < 0.1 + 0.4 * scores).astype(np.int8)
@@ -34,7 +34,7 @@ def random_case(num_samples=300, num_classes=7, levels=12, unknown=0.0, seed=0):
 
 
 def reference(scores, labels):
-    """scikit-learn on the known entries of each column; NaN where it has no positive."""
+    """Compute average precision by scikit-learn on the known entries of each column; NaN without a positive."""
     values = []
     for column, truth in zip(np.asarray(scores, dtype=np.float64).T, np.asarray(labels).T, strict=True):
         known = truth >= 0

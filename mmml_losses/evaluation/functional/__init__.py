@@ -1,1 +1,1 @@
-"""Measure arrays and tensors of scores and labels."""
+"""Compute metrics from arrays and tensors of scores and labels."""

@@ -1,4 +1,4 @@
-"""Average precision of each class, of each sample and of pooled pairs; exact, and independent of the order of ties.
+"""Average precision of each class, of each sample and of all (sample, class) pairs in one ranking.
 
 Published figures use several conventions:
 
@@ -10,15 +10,15 @@ Published figures use several conventions:
     It is usually higher than the exact value, most for classes with few positives. Tied scores are one step of the
     curve. Recalls are compared as fractions of whole numbers, so that 3 of 10 reach 0.3.
 ``'mmpretrain'``
-    ``mmpretrain.evaluation.AveragePrecision``: precision at the place of each positive, averaged, in single precision.
-    Tied entries have places of their own, in the order of ``torch.argsort``: four equal scores of which one is a
-    positive give 1 or 1/4, depending on the order of the samples. A class without a positive counts as 0. (MMPretrain
-    itself fails on classes without a known entry, and rounds the result to the type of the scores.)
+    ``mmpretrain.evaluation.AveragePrecision``: mean precision at the ranks of the positives, in single precision. Tied
+    entries have different ranks, in the order of ``torch.argsort``: four equal scores of which one is a positive give
+    1 or 1/4, depending on the order of the samples. A class without a positive counts as 0. (MMPretrain itself fails
+    on classes without a known entry, and rounds the result to the type of the scores.)
 ``'asl'``
-    The validation of the ASL repository, which many papers on COCO use: the same places, in double precision and in the
-    reversed order of ``numpy.argsort``, with :math:`10^{-8}` added to the number of positives, which lowers a class
-    with few positives by about :math:`10^{-8}`. A class without a positive counts as 0. The repository has no unknown
-    labels; here they are left out.
+    The validation of the ASL repository, which many papers on COCO use: as ``'mmpretrain'``, but in double precision,
+    in the reversed order of ``numpy.argsort``, and with :math:`10^{-8}` added to the number of positives, which lowers
+    a class with few positives by about :math:`10^{-8}`. A class without a positive counts as 0. The repository has no
+    unknown labels; here they are left out.
 
 Without ties and without empty classes, ``'mmpretrain'`` and ``'asl'`` equal ``'exact'`` up to rounding.
 """
@@ -47,7 +47,7 @@ class MeanAveragePrecision(NamedTuple):
     """Mean of average precisions, with the number of classes (samples) in it.
 
     Attributes:
-        value: The mean in [0, 1]; NaN when there is nothing to average.
+        value: The mean in [0, 1]; NaN when no class (sample) is averaged.
         num_averaged: Number of classes (samples) in the mean.
         num_skipped: Number of classes (samples) left out because they have no positive label.
         num_empty: Number of classes (samples) without a positive label, left out or counted as 0.
@@ -60,12 +60,12 @@ class MeanAveragePrecision(NamedTuple):
 
     @classmethod
     def of(cls, precisions: np.ndarray, empty: Empty = 'skip', what: str = 'classes') -> MeanAveragePrecision:
-        """Average the result of :func:`average_precision` with ``empty='skip'``.
+        """Average the average precisions of classes or samples.
 
         Args:
-            precisions: Average precisions, NaN where there is no positive label.
+            precisions: Result of :func:`average_precision` with ``empty='skip'``: NaN without a positive label.
             empty: ``'skip'`` leaves NaN entries out, ``'zero'`` counts them as 0, ``'error'`` raises an error.
-            what: Name of the entries for that error.
+            what: What is averaged, in the plural, for the message of the error.
         """
         num_empty = int(np.isnan(precisions).sum())
         filled = fill_empty(precisions, empty, what)
@@ -101,7 +101,7 @@ def average_precision(
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown entries are left out.
         by: ``'class'`` ranks the samples of each class, ``'sample'`` the classes of each sample.
         empty: Result of a class (sample) without a positive: ``'skip'`` NaN, ``'zero'`` 0, ``'error'`` a
-            ``ValueError``. None is the convention's own: ``'skip'`` for ``'exact'`` and ``'voc11'``, ``'zero'`` for
+            ``ValueError``. By default ``'skip'`` for the conventions ``'exact'`` and ``'voc11'``, and ``'zero'`` for
             ``'mmpretrain'`` and ``'asl'``.
         convention: ``'exact'``, ``'voc11'`` (11 points of the interpolated curve), ``'mmpretrain'`` or ``'asl'``.
 
@@ -137,8 +137,8 @@ def mean_average_precision(
     """Compute the mean of :func:`average_precision`, by default over the classes (samples) with a positive label.
 
     ``by='class'`` is the usual mAP (macro average, mAP@class, mAP@y in papers). ``by='sample'`` is mAP@sample (mAP@x):
-    the label ranking average precision of scikit-learn, except that images without a positive count as 1 there. The
-    arguments are those of :func:`average_precision`.
+    the label ranking average precision of scikit-learn, except that images without a positive count as 1 there. See
+    :func:`average_precision` for the arguments.
     """
     empty = empty_of(convention, empty)
     precisions = average_precision(scores, labels, by, empty='skip', convention=convention)
@@ -150,7 +150,7 @@ def micro_average_precision(
 ) -> float:
     """Compute the average precision of all known (sample, class) pairs pooled into one ranking, in [0, 1].
 
-    Only the positives are kept in order, so that no second matrix is needed.
+    No second matrix is needed: only the scores of the positives are kept.
 
     Args:
         scores: (N, C) scores that are comparable between classes.
@@ -175,7 +175,8 @@ def mean_average_precision_of_groups(
         precisions: (C,) result of :func:`average_precision` with ``by='class'`` and ``empty='skip'``.
         groups: Class indices by the name of the group; :func:`mmml_losses.evaluation.group_classes` makes them from
             class frequencies. A group may be empty; its mean is NaN.
-        empty: What to do with classes without a positive label, as in :class:`MeanAveragePrecision`.
+        empty: ``'skip'`` leaves classes without a positive label out of the means, ``'zero'`` counts them as 0,
+            ``'error'`` raises an error.
     """
     precisions = as_array(precisions).astype(np.float64)
     if precisions.ndim != 1:
@@ -188,7 +189,7 @@ def mean_average_precision_of_groups(
 
 
 def fill_empty(precisions: np.ndarray, empty: Empty, what: str) -> np.ndarray:
-    """Apply ``empty`` to average precisions that are NaN where there is no positive label."""
+    """Replace NaN, the average precision without a positive label, by 0 for ``empty='zero'``; raise for ``'error'``."""
     is_empty = np.isnan(precisions)
     return np.where(is_empty, 0.0, precisions) if checked_empty(empty, is_empty, what) == 'zero' else precisions
 
@@ -197,7 +198,7 @@ _PLURALS = {'class': 'classes', 'sample': 'samples'}
 
 
 def empty_of(convention: Convention, empty: Empty | None) -> Empty:
-    """Check a convention and return its treatment of empty classes, unless ``empty`` is given."""
+    """Return ``empty``, or if it is None, how the convention treats classes without a positive; check both."""
     if convention not in CONVENTIONS:
         raise ValueError(f'convention must be one of {CONVENTIONS}, got {convention!r}')
     if empty is None:
@@ -215,9 +216,9 @@ def _summarise(ranks: PositiveRanks, convention: Convention) -> np.ndarray:
 
 
 def eleven_point(ranks: PositiveRanks) -> np.ndarray:
-    r"""Compute the eleven-point interpolated average precision, :math:`\frac{1}{11} \sum_{r} \max_{R(t) \ge r} P(t)`.
+    """Compute the mean over the recalls 0, 0.1, …, 1 of the best precision at that recall or a higher one.
 
-    Returns the (R,) values of the rankings, NaN for a ranking without a positive.
+    Returns a value for each of the R rankings, NaN for a ranking without a positive.
     """
     precision = ranks.positives_above / ranks.known_above
     total = np.zeros(len(ranks.num_positives))
@@ -230,9 +231,9 @@ def eleven_point(ranks: PositiveRanks) -> np.ndarray:
 
 
 def ordered_average_precision(scores: np.ndarray, labels: np.ndarray, by: By, convention: Convention) -> np.ndarray:
-    """Compute average precision by the places of the positives in one order of the entries, ties included.
+    """Compute the average precision of each class (sample) by ``'mmpretrain'`` or ``'asl'``, which order tied entries.
 
-    Returns (C,) or (N,) float64 values, NaN where there is no positive.
+    Returns (C,) or (N,) float64 values, NaN for a class (sample) without a positive.
     """
     measure = {'mmpretrain': _by_torch, 'asl': _by_numpy}[convention]
     if by == 'class':

@@ -31,7 +31,7 @@ DIGIT_BITS = 11
 
 @dataclass(frozen=True)
 class ReliabilityBins:
-    """Predicted probabilities and observed frequencies of the bins.
+    """Mean predicted probability and share of positive labels in each of B bins of the probability.
 
     Attributes:
         counts: (B,) number of known (sample, class) pairs in each bin.
@@ -57,7 +57,7 @@ class ReliabilityBins:
         return self.counts.shape[-1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return lists and numbers for JSON, with None for NaN."""
+        """Return the attributes as lists and numbers for JSON, with None for NaN."""
         values = {'binning': self.binning, 'edges': np.asarray(self.edges).tolist(), 'counts': self.counts.tolist()}
         for name in ('mean_probability', 'positive_rate'):
             array = getattr(self, name)
@@ -89,7 +89,8 @@ class CalibrationErrors(NamedTuple):
     r"""Calibration errors in [0, 1], each a summary of :math:`|\text{positive rate} - \text{mean probability}|`.
 
     Attributes:
-        ace: Unweighted mean over the bins, in one of the three variants; over the non-empty ones by default.
+        ace: Unweighted mean over the bins, by default over the non-empty ones; see the argument ``ace`` of
+            :func:`calibration_errors`.
         mce: Maximum over the non-empty bins.
         ece: Mean weighted by the number of pairs in each bin.
     """
@@ -100,12 +101,12 @@ class CalibrationErrors(NamedTuple):
 
 
 class ClassCalibrationErrors(NamedTuple):
-    """Calibration errors of each class.
+    """Calibration errors of each of C classes, NaN for a class without a known label.
 
     Attributes:
-        ace: (C,) unweighted means over the bins; NaN for a class without a known label.
-        mce: (C,) maxima over the non-empty bins; NaN likewise.
-        ece: (C,) means weighted by the number of samples in each bin; NaN likewise.
+        ace: (C,) unweighted means over the bins.
+        mce: (C,) maxima over the non-empty bins.
+        ece: (C,) means weighted by the number of samples in each bin.
     """
 
     ace: np.ndarray
@@ -119,7 +120,7 @@ class ClassCalibrationErrors(NamedTuple):
 
     @property
     def mean(self) -> CalibrationErrors:
-        """Unweighted means over the classes that have a known label; NaN when none has."""
+        """Unweighted means over the classes that have a known label; NaN if no class has one."""
         counted = ~np.isnan(self.mce)
         return CalibrationErrors(*(float(v[counted].mean()) if counted.any() else float('nan') for v in self))
 
@@ -164,7 +165,10 @@ def class_reliability_bins(
 def _bins_of(
     probabilities: ArrayLike, labels: ArrayLike, num_bins: int, binning: Binning, by: Literal['all', 'class']
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Compute the (G, B) counts, mean probabilities and positive rates and the (G, B + 1) limits of G groups."""
+    """Compute the bins of all pairs (G = 1) or of each class (G = C).
+
+    Returns the (G, B) counts of known pairs, mean probabilities and positive rates, and the (G, B + 1) limits.
+    """
     check_binning(num_bins, binning)
     probabilities = as_probabilities(probabilities)
     labels = as_labels_of(probabilities, labels, 'probabilities')
@@ -206,7 +210,7 @@ def class_calibration_errors(bins: ClassReliabilityBins, ace: AceVariant = 'non-
 
 
 def check_ace(ace: str, binning: str = 'mass') -> None:
-    """Raise if a variant of ACE does not exist or does not fit the bins."""
+    """Raise if ``ace`` is not a variant of ACE, or is ``'adaptive'`` without bins of equal mass."""
     if ace not in ACE_VARIANTS:
         raise ValueError(f'ace must be one of {ACE_VARIANTS}, got {ace!r}')
     if ace == 'adaptive' and binning != 'mass':
@@ -216,7 +220,7 @@ def check_ace(ace: str, binning: str = 'mass') -> None:
 def errors_of(
     counts: np.ndarray, mean_probability: np.ndarray, positive_rate: np.ndarray, ace: AceVariant
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Compute ACE, MCE and ECE over the last axis of (..., B) arrays; NaN where every bin is empty."""
+    """Compute ACE, MCE and ECE from (..., B) values of B bins; NaN where every bin is empty."""
     gaps = np.where(counts > 0, np.abs(positive_rate - mean_probability), 0.0)
     num_pairs = counts.sum(axis=-1)
     num_bins = counts.shape[-1] if ace == 'all' else (counts > 0).sum(axis=-1)
@@ -227,7 +231,7 @@ def errors_of(
 
 
 def check_binning(num_bins: int, binning: str) -> None:
-    """Raise if a number of bins or a kind of binning does not exist."""
+    """Raise if ``num_bins`` is not a positive whole number, or ``binning`` is not a kind of binning."""
     check_whole_number('num_bins', num_bins, 1)
     if binning not in BINNINGS:
         raise ValueError(f'binning must be one of {BINNINGS}, got {binning!r}')
@@ -304,7 +308,7 @@ def values_at(probabilities: np.ndarray, labels: np.ndarray, positions: np.ndarr
 
 
 def bin_numbers(values: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Return the bin number of each (n, C) value: how many of the limits, (B - 1,) or (B - 1, C), do not exceed it."""
+    """Return the bin number of each (n, C) value, from the ascending limits between bins: (B - 1,) or (B - 1, C)."""
     if limits.ndim == 1 and len(limits) > FEW_LIMITS:
         return np.searchsorted(limits, values, side='right')
     numbers = np.zeros(values.shape, dtype=np.uint8 if len(limits) < 256 else np.int32)
@@ -341,5 +345,5 @@ def sums_in_bins(
 
 
 def _working_type(dtype: np.dtype) -> type[np.floating]:
-    """Return a type that holds every value of another and that numpy sorts and views quickly."""
+    """Return float32 for float16 and float32, else float64; numpy sorts both quickly."""
     return np.float32 if dtype in (np.float16, np.float32) else np.float64

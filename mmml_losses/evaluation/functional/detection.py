@@ -26,8 +26,8 @@ class Detections(NamedTuple):
 
     Attributes:
         boxes: (D, 4) corners x1, y1, x2, y2.
-        scores: (D,) in [0, 1].
-        labels: (D,) class indices.
+        scores: (D,) predicted probabilities in [0, 1].
+        labels: (D,) predicted class indices.
     """
 
     boxes: ArrayLike
@@ -81,10 +81,11 @@ def match_images(
 
     Args:
         images: Detections and objects of each image.
-        iou_threshold: Least overlap of a match.
+        iou_threshold: Least intersection over union of a detection and the object that it finds.
         min_score: Detections below this score are left out. Detectors return hundreds of boxes with scores near 0 for
             each image, which dominate errors weighted by counts.
-        ignored_overlap: Area that the intersection with an ignored object is divided by.
+        ignored_overlap: Area that the intersection with an ignored object is divided by, ``'detection'`` or
+            ``'union'``.
     """
     check_matching(iou_threshold, ignored_overlap, min_score)
     rows, num_ignored, num_below = [], 0, 0
@@ -123,7 +124,7 @@ def match_detections(
     Args:
         detections: Boxes, scores and labels of the image.
         objects: True boxes and labels.
-        iou_threshold: Least overlap of a match.
+        iou_threshold: Least intersection over union of a detection and the object that it finds.
         ignored_overlap: Area that the intersection with an ignored object is divided by: the ``'detection'`` (COCO's
             rule for crowds, whose boxes are large) or the ``'union'`` (as for other objects; VOC's rule for difficult
             ones).
@@ -161,17 +162,17 @@ def match_detections(
 
 
 def detection_columns(count: int) -> tuple[str, ...]:
-    """Return the names of columns in a file of matched detections, where other files have the names of classes."""
+    """Return the column names of a file of matched detections, where other predictions have the names of classes."""
     return tuple(f'detection {number}' for number in range(1, count + 1))
 
 
 def are_detections(names: tuple[str, ...]) -> bool:
-    """Return whether the columns of a predictions file are detections, by their names."""
+    """Return whether the columns of predictions are detections and not classes, by the names of the columns."""
     return names == detection_columns(len(names))
 
 
 def check_matching(iou_threshold: float, ignored_overlap: str, min_score: float = 0.0) -> None:
-    """Raise if a threshold, a score or a rule is not valid."""
+    """Raise if a setting of :func:`match_images` is invalid."""
     if not 0 < iou_threshold <= 1:
         raise ValueError(f'iou_threshold must be above 0 and at most 1, got {iou_threshold}')
     if ignored_overlap not in IGNORED_OVERLAPS:
@@ -196,7 +197,7 @@ def _read(owner: str, boxes: ArrayLike, **others: ArrayLike) -> tuple[np.ndarray
 
 
 def _overlaps(boxes: np.ndarray, true_boxes: np.ndarray, of_detection: np.ndarray) -> np.ndarray:
-    """Compute (D, G) intersections over unions, or over areas of the detections where ``of_detection`` (G,) is true."""
+    """Compute (D, G) intersections over unions, or over areas of the detections for objects with ``of_detection``."""
     upper = np.minimum(boxes[:, None, 2:], true_boxes[:, 2:])
     lower = np.maximum(boxes[:, None, :2], true_boxes[:, :2])
     intersection = np.clip(upper - lower, 0, None).prod(axis=2)

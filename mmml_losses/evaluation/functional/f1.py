@@ -26,7 +26,7 @@ class F1Scores:
     - :attr:`cf1`, the harmonic mean of CP and CR, is the CF1 of the multi-label literature;
     - :attr:`macro_f1`, the mean of the classes' own F1s, is the macro average of scikit-learn and mmpretrain.
 
-    Nothing divided by nothing is 0: a class that is never predicted has precision 0, one without positives recall 0.
+    0 / 0 is 0: a class that is never predicted has precision 0, one without positives recall 0.
 
     Attributes:
         true_positives: (C,) pairs that are predicted and positive.
@@ -85,7 +85,7 @@ class F1Scores:
 
     @property
     def or_(self) -> float:
-        """Recall of all pairs, the micro average; the underscore keeps it apart from Python's own word."""
+        """Recall of all pairs, the micro average; ``or`` without an underscore is a keyword of Python."""
         return float(_ratio(self.true_positives.sum(), self.positives.sum()))
 
     @property
@@ -139,8 +139,8 @@ def f1_scores(
         threshold: Scores of at least this much are predicted; one number, or (C,) one for each class. Compared in the
             precision of the scores. 0.5 if neither this nor ``top_k`` is given.
         top_k: Predict the k classes with the highest scores in each image instead. A class of unknown label may be one
-            of them and is then left out, as in mmpretrain. Of classes tied at the last place, the first are taken, and
-            the result has the number of such images.
+            of them and is then left out, as in mmpretrain. Of classes tied at the k-th score, those with the lowest
+            indices are taken, and ``num_ties_cut`` counts such images.
         empty: How the means over classes treat classes without a positive label: ``'zero'`` counts them with precision,
             recall and F1 of 0, as in mmpretrain and scikit-learn, ``'skip'`` leaves them out, ``'error'`` raises an
             error.
@@ -209,7 +209,7 @@ def best_threshold(
 
 
 def checked_thresholds(threshold: float | ArrayLike, scores: np.ndarray) -> np.ndarray:
-    """Read one threshold, or one for each class, in the precision of the scores."""
+    """Return one threshold, or one for each class, as an array in the precision of the scores."""
     limits = as_array(threshold)
     if limits.shape not in ((), (scores.shape[1],)):
         raise ValueError(
@@ -221,7 +221,7 @@ def checked_thresholds(threshold: float | ArrayLike, scores: np.ndarray) -> np.n
 
 
 def checked_top_k(top_k: int, num_classes: int | None = None) -> int:
-    """Read a number of labels for each image."""
+    """Return the number of classes to predict in each image; raise if it is not from 1 to ``num_classes``."""
     limit, most = (np.inf, '') if num_classes is None else (num_classes, f' and at most the {num_classes} classes')
     if not isinstance(top_k, int | np.integer) or isinstance(top_k, bool) or not 1 <= top_k <= limit:
         raise ValueError(f'top_k must be a whole number of at least 1{most}, got {top_k!r}')
@@ -240,7 +240,7 @@ def _best_of_rankings(ranks: PositiveRanks) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _highest(scores: np.ndarray, k: int) -> tuple[np.ndarray, int]:
-    """Return the k highest of each row as a mask, and the number of rows where a tie is cut."""
+    """Return a mask of the k highest scores of each row, and the number of rows where a tie at the k-th is cut."""
     last = np.partition(scores, scores.shape[1] - k, axis=1)[:, scores.shape[1] - k, None]
     above, tied = scores > last, scores == last
     places_left = k - np.count_nonzero(above, axis=1)

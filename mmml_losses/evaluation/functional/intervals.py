@@ -1,4 +1,4 @@
-"""Intervals of calibration errors, by resampling images."""
+"""Bootstrap intervals of calibration errors, from resampled images."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ImageSums(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A measure of the whole set, and two quantiles of its resamples."""
+    """A measure of the whole dataset, and its lower and upper quantile over resamples of the images."""
 
     value: float
     lower: float
@@ -51,8 +51,8 @@ def calibration_intervals(
     labels of an image depend on each other. All measures are functions of sums over images, so each image is binned
     once, and a resample is a weighted sum of a few numbers of each image.
 
-    Limits of bins of equal mass stay those of the whole set. Slope and intercept of a resample are two Newton steps
-    away from those of the whole set, on a likelihood that is known there up to its third derivatives. Gaps are absolute
+    Limits of bins of equal mass stay those of the whole set. Slope and intercept of a resample are approximated: by two
+    Newton steps from the fit to the whole set, with derivatives up to the third at this fit. Gaps are absolute
     values, so noise makes them larger: resamples of a well calibrated model have greater errors than the model itself,
     and the value may lie near the lower end or below it.
 
@@ -98,7 +98,7 @@ def calibration_intervals(
 
 
 def check_resampling(measures: Sequence[str], num_resamples: int, confidence: float, seed: int = 0) -> None:
-    """Raise if a measure does not exist or a number is out of its range."""
+    """Raise if a setting of :func:`calibration_intervals` is invalid."""
     unknown = [name for name in measures if name not in MEASURES]
     if unknown or isinstance(measures, str):
         raise ValueError(f'measures must be some of {MEASURES}, got {measures!r}')
@@ -155,14 +155,17 @@ def _lined(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> ImageS
 
 
 def _solved(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Solve (2, R) pairs of equations with symmetric matrices (3, R); a singular matrix gives NaN and no exception."""
+    """Solve R systems of two linear equations; a singular one gives NaN or infinity, and no exception.
+
+    ``matrices`` (3, R) are the entries 00, 01 and 11 of symmetric matrices, ``vectors`` (2, R) the right-hand sides.
+    """
     h00, h01, h11 = matrices
     g0, g1 = vectors
     return np.stack([h11 * g0 - h01 * g1, h00 * g1 - h01 * g0]) / (h00 * h11 - h01**2)
 
 
 def _draws(num_images: int, num_resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield (k, N) matrices of how often each image is in each of the next k resamples."""
+    """Yield (k, N) matrices of how often each of N images is drawn in each of the next k resamples."""
     rng = np.random.default_rng(seed)
     step = max(1, arrays.BLOCK_ENTRIES // max(1, num_images))
     for start in range(0, num_resamples, step):

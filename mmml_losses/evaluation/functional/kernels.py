@@ -99,7 +99,7 @@ def _rank_rows(bits, labels, has_unknown, starts, positives, known_above):
 
 @compiled
 def _memory(num_entries, bits):
-    """Return the arrays that :func:`_count_above` works in."""
+    """Allocate the arrays that :func:`_count_above` overwrites."""
     table, of_parts = np.empty(LARGEST_TABLE + 2, np.int32), np.empty(LARGEST_TABLE + 2, np.int32)
     near, counts = np.empty(num_entries + 1, bits.dtype), np.empty(num_entries + 1, np.int64)
     return table, of_parts, np.empty(len(table), np.uint8), near, counts
@@ -107,7 +107,10 @@ def _memory(num_entries, bits):
 
 @compiled
 def _count_above(keys, num_keys, positives, few, memory, known_above):
-    """Count the keys at or above each of the ascending positives; up to ``few`` positives are compared one by one."""
+    """Write to ``known_above`` how many keys are at or above each of the ascending positives.
+
+    Up to ``few`` positives are compared with all keys, more are looked up in a table.
+    """
     num_positives = len(positives)
     if num_positives <= few:
         for place in range(num_positives):
@@ -133,7 +136,7 @@ def _pool(bits, labels, positives, table, shift, counts):
 
 @compiled
 def _read_keys(bits, labels, has_unknown, keys):
-    """Write the keys of the known entries to the front of ``keys`` and return their number."""
+    """Write the known scores, as integers of the same order, to the front of ``keys`` and return their number."""
     lowest = np.iinfo(bits.dtype).min
     if not has_unknown:
         for entry in range(len(bits)):
@@ -149,7 +152,7 @@ def _read_keys(bits, labels, has_unknown, keys):
 
 @compiled
 def _read_positives(bits, labels, starts, positives):
-    """Write the keys of the positives row after row, and in order where they are few."""
+    """Write the scores of the positives, as integers of the same order, row after row; sort a row of up to ``FEW``."""
     lowest = np.iinfo(bits.dtype).min
     for row in range(bits.shape[0]):
         place = starts[row]
@@ -172,9 +175,9 @@ def _count_from(keys, num_keys, value):
 
 @compiled
 def _fill_table(positives, table):
-    """Cut the range of the positives into equal parts, write the first positive of each, and return a part's bits.
+    """Cut the range of the ascending positives into equal parts of 2^s integers, fill ``table``, and return s.
 
-    Part 0 lies below the positives. ``table[part]`` and ``table[part + 1]`` enclose the positives of a part.
+    ``table[part]`` is the index of the first positive in a part or after it. Part 0 lies below all positives.
     """
     num_positives = len(positives)
     num_parts = 64
@@ -239,7 +242,7 @@ def _count_between(keys, num_keys, positives, table, shift, counts, of_parts, is
 
 @compiled
 def evaluate_subtree(conditions, depth, table):
-    """Return the same as :func:`.retrieval.queries.evaluate_subtree`."""
+    """Evaluate a query and its extensions by excluded classes, as :func:`.retrieval.queries.evaluate_subtree`."""
     num_classes, num_images = len(table.starts) - 1, table.log_scores.shape[1]
     counts, totals = np.zeros(depth + 1, np.int64), np.zeros(depth + 1)
     scores, images = np.empty((depth + 1, num_images)), np.empty((depth + 1, num_images), np.int32)
@@ -280,7 +283,7 @@ def evaluate_subtree(conditions, depth, table):
 
 @compiled
 def evaluate_queries(queries, table):
-    """Return the same as :func:`.retrieval.queries.evaluate_queries`."""
+    """Compute the average precision of each query, as :func:`.retrieval.queries.evaluate_queries`."""
     num_images = table.log_scores.shape[1]
     scores, images = np.empty(num_images), np.empty(num_images, np.int32)
     memory, precisions = _query_memory(num_images), np.full(len(queries), np.nan)
@@ -294,7 +297,7 @@ def evaluate_queries(queries, table):
 
 @compiled
 def first_relevant(queries, table):
-    """Return the same as :func:`.retrieval.queries.first_relevant`."""
+    """Find the first relevant image of each query, as :func:`.retrieval.queries.first_relevant`."""
     first = np.full(len(queries), -1)
     for row in range(len(queries)):
         for image in _shortest_list(queries[row], table):
@@ -306,7 +309,7 @@ def first_relevant(queries, table):
 
 @compiled
 def _shortest_list(conditions, table):
-    """Return the images that show the rarest of the required classes."""
+    """Return the images that show the rarest class that a query requires."""
     num_classes = len(table.starts) - 1
     rarest = conditions[0]
     for condition in conditions:
@@ -327,7 +330,7 @@ def _satisfies(image, conditions, table):
 
 @compiled
 def _relevant_to(conditions, table, images):
-    """Write the relevant images to the front of ``images`` and return their number."""
+    """Write the images that satisfy all conditions to the front of ``images`` and return their number."""
     size = 0
     for image in _shortest_list(conditions, table):
         images[size] = image
@@ -346,7 +349,7 @@ def _sum_conditions(conditions, table, scores):
 
 @compiled
 def _query_memory(num_images):
-    """Return the arrays that :func:`_average_precision` works in."""
+    """Allocate the arrays that :func:`_average_precision` overwrites."""
     keys = np.empty(num_images, np.int64)
     return keys, np.empty_like(keys), np.empty_like(keys), np.empty_like(keys), _memory(num_images, keys)
 
@@ -384,7 +387,7 @@ def _average_precision(scores, images, memory):
 
 @compiled
 def _sort(keys, spare, stops):
-    """Sort keys into equal parts of their range, then within each part; takes almost linear time for scores."""
+    """Sort ``keys`` in place: by equal parts of their range, then within each part; almost in linear time."""
     if len(keys) <= FEW:
         keys.sort()
         return

@@ -64,8 +64,8 @@ class LabelSummary:
 
     Attributes:
         classes: Names of the classes.
-        before: The labels before any of them was hidden, and any image left out.
-        after: The labels that are returned by the dataset.
+        before: Counts of the labels before any of them was hidden, and any image left out.
+        after: Counts of the labels that are returned by the dataset.
         hidden: (C,) positives of the returned images that are returned as negative or unknown; as in
             :class:`~mmml_losses.evaluation.LabelRecovery`.
         hidden_as_unknown: (C,) labels of ``hidden`` that are returned as unknown.
@@ -90,12 +90,12 @@ class LabelSummary:
 
     @cached_property
     def groups_before(self) -> dict[str, tuple[int, ...]]:
-        """Head, medium and tail classes by the labels before."""
+        """Head, medium and tail classes by the labels before the change."""
         return group_classes(self.before.counts, medium_from=self.medium_from, head_from=self.head_from)
 
     @cached_property
     def order(self) -> np.ndarray:
-        """(C,) classes from the most to the least frequent after the change; ties by the frequency before."""
+        """(C,) class indices from the most to the least frequent after the change; ties by the frequency before."""
         return np.lexsort((np.arange(len(self.classes)), -self.before.counts, -self.after.counts))
 
     @property
@@ -119,7 +119,7 @@ class LabelSummary:
         )
 
     def to_dict(self) -> dict:
-        """Return everything as data for JSON, with ``class_frequencies`` and ``num_samples`` as losses read them."""
+        """Return all counts as data for JSON, with ``class_frequencies`` and ``num_samples`` as losses read them."""
         group_of = {index: name for name, members in self.groups.items() for index in members}
         per_class = dict(before=self.before.counts, after=self.after.counts, unknown=self.after.unknown)
         per_class |= dict(hidden=self.hidden, hidden_as_unknown=self.hidden_as_unknown, added=self.added)
@@ -176,7 +176,7 @@ def summarize_labels(
     Args:
         classes: Names of the C classes.
         observed: (N, C) labels that are returned, see :func:`label_statistics`.
-        true: (N, C) labels of the same images before; by default ``observed``.
+        true: (N, C) labels of the same images before they were changed; by default ``observed``.
         original: (M, C) labels of all images before some were left out; by default ``true``.
         medium_from: Fewest images of a medium class.
         head_from: Fewest images of a head class.
@@ -202,7 +202,7 @@ def summarize_labels(
 
 
 def describe_labels(summary: LabelSummary, num_extremes: int = 3) -> list[str]:
-    """Describe labels in a few lines, with the ``num_extremes`` most frequent and rarest classes by name."""
+    """Describe labels in a few lines of text, with the ``num_extremes`` most frequent and rarest classes by name."""
     after = summary.after
     lines = [_describe_totals(after, f' of {after.num_classes:,} classes')]
     if summary.is_changed:

@@ -1,8 +1,8 @@
 """Rank the positives: count the entries above each, from which average precision and the best F1 are computed.
 
-With the values of a ranking sorted, the rank of a positive is a binary search for its value. Counting the values
-strictly below it leaves all of its ties above. If Numba is installed, large matrices are not even sorted: the compiled
-kernel sorts the positives alone and counts the other entries between them.
+The rank of a positive is found by a binary search in the sorted scores; entries with the same score count as above it.
+If Numba is installed, large matrices are not sorted: the compiled kernel sorts the positives alone and counts the other
+entries between them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LARGE = 1 << 20
 
 
 class PositiveRanks(NamedTuple):
-    """Counts at each of the V positives of R rankings, ranking after ranking, by ascending score within one."""
+    """Ranks of the V positives in R rankings, ordered by ranking, and by ascending score within a ranking."""
 
     rows: np.ndarray  # (V,) the ranking of each positive
     values: np.ndarray  # (V,) its score
@@ -66,7 +66,7 @@ def positive_ranks(scores: np.ndarray, labels: np.ndarray, by: By) -> Iterator[t
 
 
 def pooled_positive_ranks(scores: np.ndarray, labels: np.ndarray) -> PositiveRanks:
-    """Rank all known (sample, class) pairs together: one ranking, and no second matrix."""
+    """Rank all known (sample, class) pairs in one ranking, without a copy of the matrices."""
     slices = list(row_blocks(*scores.shape))
     found = [_rankable(scores[rows])[labels[rows] == 1] for rows in slices]
     values = np.sort(np.concatenate(found)) if found else np.empty(0)
@@ -84,7 +84,7 @@ def pooled_positive_ranks(scores: np.ndarray, labels: np.ndarray) -> PositiveRan
 
 @cache
 def load_compiled() -> ModuleType | None:
-    """Import the compiled kernels if Numba is installed; warn once if it is broken."""
+    """Import the compiled kernels; None if Numba is not installed, or broken, which is warned of once."""
     return import_compiled('ranking')
 
 
@@ -95,7 +95,7 @@ def _is_large(scores: np.ndarray) -> bool:
 def _sorted_counts(
     scores: np.ndarray, labels: np.ndarray, num_positives: np.ndarray, num_known: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the scores of the positives and the numbers of known entries at or above, by sorting every row."""
+    """Return the ascending scores of the positives of each row, and how many known entries are at or above each."""
     num_entries = scores.shape[1]
     rows = np.repeat(np.arange(len(scores)), num_positives)
     positives = scores[labels == 1]
@@ -110,7 +110,7 @@ def _sorted_counts(
 
 
 def _with_ties(values: np.ndarray, known_above: np.ndarray, num_positives: np.ndarray) -> PositiveRanks:
-    """Count the positives at or above each: two of a row are tied if equally many known entries are above them."""
+    """Add the counts of positives: two positives of a row are tied if ``known_above`` is the same for both."""
     rows = np.repeat(np.arange(len(num_positives)), num_positives)
     is_new = (np.diff(known_above, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 0)
     first_tied = np.maximum.accumulate(np.where(is_new, np.arange(len(rows)), 0))
@@ -121,8 +121,8 @@ def _with_ties(values: np.ndarray, known_above: np.ndarray, num_positives: np.nd
 def _count_below(ascending: np.ndarray, values: np.ndarray, num_values: np.ndarray) -> np.ndarray:
     """Count the entries of each sorted row that are below each value of the row.
 
-    ``values`` (V,) belong to the first row, then to the second, and so on; ``num_values`` (R,) of them to each row. The
-    counts (V,) are row after row, too, in any order within a row.
+    ``values`` (V,) hold ``num_values[0]`` values of the first row, then those of the second row, and so on. The counts
+    (V,) are ordered by row, too, but in any order within a row.
     """
     if len(ascending) < MANY_ROWS:
         values_of_rows = np.split(values, np.cumsum(num_values)[:-1])
@@ -136,14 +136,14 @@ def _count_below(ascending: np.ndarray, values: np.ndarray, num_values: np.ndarr
 
 
 def _rankable(scores: np.ndarray) -> np.ndarray:
-    """Convert scores to row-major order and to a fast type that is exact for all but uint64 and long doubles."""
+    """Return scores row-major, as float32, float64 or int64; only uint64 and long doubles may be rounded."""
     if scores.dtype.kind == 'f':
         return _row_major(scores, np.float64 if scores.dtype.itemsize > 4 else np.float32)
     return _row_major(scores, np.float64 if scores.dtype == np.uint64 else np.int64)
 
 
 def _row_major(matrix: np.ndarray, dtype: type) -> np.ndarray:
-    """Return the matrix itself if it has the order and type, else a copy.
+    """Return a matrix in row-major order and of a type; itself if it is so already, else a copy.
 
     Made tile by tile, a copy of a transposed matrix is several times faster than numpy's own. Read-only matrices are
     copied as well, because Numba would compile everything again for them.

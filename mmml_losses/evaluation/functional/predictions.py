@@ -29,7 +29,7 @@ class Predictions:
     """Scores of a model and the labels of the data.
 
     Attributes:
-        scores: (N, C) float32 predicted scores, probabilities if the model knows its link.
+        scores: (N, C) float32 predicted scores; probabilities if the model has a link, which turns logits into them.
         labels: (N, C) int8 with 1 positive, 0 negative, -1 unknown.
         class_names: Names of the C classes; their indices when none are given.
         image_paths: Files of the N images; empty strings without a file.
@@ -78,7 +78,7 @@ class Predictions:
 
 
 def save_predictions(path: str | os.PathLike, predictions: Predictions) -> None:
-    """Write predictions to one ``.npz`` file, whole or not at all.
+    """Write predictions to one ``.npz`` file; an interruption leaves no incomplete file.
 
     The file holds plain arrays (``scores``, ``labels``, ``class_names``, ``image_paths``, ``sample_idx``, and
     ``true_labels`` where they are known), so ``numpy.load`` opens it anywhere.
@@ -108,7 +108,7 @@ def load_predictions(path: str | os.PathLike) -> Predictions:
 
 
 def checked_npz_path(path: str | os.PathLike, name: str = 'path') -> Path:
-    """Read a path that must end with ``.npz``."""
+    """Return a path; raise if it does not end with ``.npz``. ``name`` is its name in the error."""
     path = Path(path)
     if path.suffix != '.npz':
         raise ValueError(f"{name} must end with '.npz', got '{path}'")
@@ -116,7 +116,9 @@ def checked_npz_path(path: str | os.PathLike, name: str = 'path') -> Path:
 
 
 def log_odds_of(probabilities: ArrayLike) -> Tensor:
-    """Compute the log-odds of probabilities in float64; 0 and 1 give finite values, which float32 rounds to 0 and 1.
+    """Compute the log-odds of probabilities in float64; those of 0 and 1 are finite.
+
+    Their sigmoid, rounded to float32, is 0 and 1 again.
 
     Args:
         probabilities: (N, C), in [0, 1].
@@ -126,15 +128,15 @@ def log_odds_of(probabilities: ArrayLike) -> Tensor:
 
 
 def recalibrate(predictions: Predictions, link: Callable[[Tensor], Tensor]) -> Predictions:
-    """Replace the probabilities of predictions by those of a link.
+    """Replace the probabilities of predictions by the link of their log-odds.
 
     A strictly increasing link keeps the order of the scores, and with it every ranking measure; equal scores stay
     equal. The scores are float32 as before: probabilities that a link moves close to 1 may become equal.
 
     Args:
-        predictions: Their scores are probabilities.
-        link: From (n, C) log-odds to probabilities, such as :class:`mmml_losses.losses.links.PhiLink`. It is applied in
-            addition to the link of the loss, if that has one.
+        predictions: Predictions whose scores are probabilities.
+        link: Function from (n, C) log-odds to probabilities, such as :class:`mmml_losses.losses.links.PhiLink`. It is
+            applied in addition to the link of the loss, if that has one.
     """
     scores = np.empty_like(predictions.scores)
     with torch.no_grad():

@@ -49,16 +49,16 @@ class LabelRecovery:
 
     @classmethod
     def from_counts(cls, counts: np.ndarray) -> LabelRecovery:
-        """Build the counts from the rows of :meth:`counts`."""
+        """Rebuild the counts from the array of :meth:`counts`."""
         return cls(*np.asarray(counts, dtype=np.int64))
 
     @classmethod
     def empty(cls, num_classes: int) -> LabelRecovery:
-        """Return the counts of no labels."""
+        """Return counts that are all 0, to add others to."""
         return cls.from_counts(np.zeros((len(fields(cls)), num_classes)))
 
     def counts(self) -> np.ndarray:
-        """Return all counts, (attributes, C) int64 in the order of the attributes."""
+        """Return all counts as an int64 array with a row for each attribute and a column for each class."""
         return np.stack([getattr(self, field.name) for field in fields(self)])
 
     def __add__(self, other: LabelRecovery) -> LabelRecovery:
@@ -77,37 +77,37 @@ class LabelRecovery:
 
     @property
     def num_hidden(self) -> int:
-        """Hidden positives."""
+        """Number of hidden positives."""
         return int(self.hidden.sum())
 
     @property
     def num_corrected(self) -> int:
-        """Labels that the correction turned positive."""
+        """Number of labels that the correction turned positive."""
         return int(self.corrected.sum())
 
     @property
     def num_recovered(self) -> int:
-        """Hidden positives that the correction turned positive."""
+        """Number of hidden positives that the correction turned positive."""
         return int(self.recovered.sum())
 
     @property
     def num_rejected(self) -> int:
-        """Negatives that the correction made undecided."""
+        """Number of negatives that the correction made undecided."""
         return int(self.rejected.sum())
 
     @property
     def num_unknown(self) -> int:
-        """Labels of unknown truth, which are left out."""
+        """Number of labels of unknown truth, which are left out of all other counts."""
         return int(self.unknown.sum())
 
     @property
     def precision(self) -> float:
-        """Hidden positives among the labels that were turned positive."""
+        """Share of hidden positives among the labels that the correction turned positive."""
         return _share(self.num_recovered, self.num_corrected)
 
     @property
     def recall(self) -> float:
-        """Labels that were turned positive among the hidden positives."""
+        """Share of the hidden positives that the correction turned positive."""
         return _share(self.num_recovered, self.num_hidden)
 
     @property
@@ -163,7 +163,7 @@ def label_recovery(observed: ArrayLike, true: ArrayLike, corrected: ArrayLike, t
 
 
 def _decisions(corrected: np.ndarray, threshold: float) -> np.ndarray:
-    """Turn corrected labels, possibly soft, into int8 with 1, 0 and -1."""
+    """Turn corrected labels into int8: 1 above the threshold, 0 below, -1 where undecided."""
     wrong = ~((corrected == -1) | ((corrected >= 0) & (corrected <= 1)))
     if wrong.any():  # NaN is wrong, too
         raise ValueError(f'corrected must be 1, 0, -1 for undecided, or between 0 and 1, got {corrected[wrong][0]}')

@@ -1,7 +1,7 @@
-"""Brier score, negative log-likelihood, and slope and intercept of the logistic recalibration.
+"""Proper scores of predicted probabilities (Brier score, negative log-likelihood), and the line of recalibration.
 
-The first two are proper scores: their expectation is smallest for the true probabilities, so they measure calibration
-and sharpness together.
+The expectation of a proper score is smallest for the true probabilities, so it measures calibration and sharpness
+together. The line is the slope and intercept of the logistic recalibration.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...utils import arrays
 from ...utils.arrays import ArrayLike, as_labels_of, as_probabilities, as_scores, row_blocks
 from ...utils.logistic import line_derivatives, logistic_loss, logistic_parts, minimise
 
-# A score of each pair from (n, C) float64 values and which of them are positive.
+# The proper score of each pair, from (n, C) float64 probabilities (or log-odds) and which pairs are positive.
 PairScore = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -31,7 +31,7 @@ def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:
 
 
 def class_brier_scores(probabilities: ArrayLike, labels: ArrayLike) -> np.ndarray:
-    """Compute the (C,) Brier scores of the classes, as :func:`brier_score`; NaN for a class without a known label."""
+    """Compute the :func:`brier_score` of each of C classes; NaN for a class without a known label."""
     return _ratio(*_sums(as_probabilities(probabilities), labels, squared_error))
 
 
@@ -55,13 +55,15 @@ def negative_log_likelihood(probabilities: ArrayLike, labels: ArrayLike, clip: f
 def class_negative_log_likelihoods(
     probabilities: ArrayLike, labels: ArrayLike, clip: float | None = None
 ) -> np.ndarray:
-    """Compute (C,) values as :func:`negative_log_likelihood` for each class; NaN for a class without a known label."""
+    """Compute the :func:`negative_log_likelihood` of each of C classes; NaN for a class without a known label."""
     probabilities = as_probabilities(probabilities)
     return _ratio(*_sums(probabilities, labels, clipped_log_loss(clip_of(probabilities, clip))))
 
 
 def negative_log_likelihood_of_log_odds(log_odds: ArrayLike, labels: ArrayLike) -> float:
-    r"""Compute the mean of :math:`\log(1 + e^{\mp x})` over the known pairs (:math:`-` for positives), unclipped.
+    r"""Compute the negative log-likelihood of log-odds, without clipping.
+
+    It is the mean of :math:`\log(1 + e^{-x})` over positive and :math:`\log(1 + e^x)` over negative known pairs.
 
     Args:
         log_odds: (N, C) log-odds :math:`x = \log(p / (1 - p))`; infinite where the model is certain.
@@ -74,12 +76,12 @@ def negative_log_likelihood_of_log_odds(log_odds: ArrayLike, labels: ArrayLike) 
 
 
 def squared_error(p: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    """Compute the Brier score of each pair."""
+    """Compute the squared error of each pair, whose mean is the Brier score."""
     return np.square(p - positive)
 
 
 def clipped_log_loss(clip: float) -> PairScore:
-    """Return a function for the negative log-likelihood of each pair, clipped to [clip, 1 - clip]."""
+    """Return a function that computes the negative log-likelihood of each pair, with p clipped to [clip, 1 - clip]."""
 
     def log_loss(p: np.ndarray, positive: np.ndarray) -> np.ndarray:
         p = np.clip(p, clip, 1 - clip)
@@ -100,14 +102,14 @@ def clip_of(probabilities: np.ndarray, clip: float | None) -> float:
 
 
 def sample_sums(values: np.ndarray, labels: np.ndarray, score: PairScore) -> np.ndarray:
-    """Compute the (N,) sums of a score over the known pairs of each sample."""
+    """Compute the sum of a proper score over the known pairs of each of N samples."""
     return np.concatenate([np.zeros(0), *(scores.sum(axis=1) for scores, _ in _scored(values, labels, score))])
 
 
 def _sums(
     values: np.ndarray, labels: ArrayLike, score: PairScore, name: str = 'probabilities'
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the sum of a score and the number of known pairs of each class."""
+    """Compute the sum of a proper score over the known pairs of each class, and the number of these pairs."""
     totals, counts = np.zeros(values.shape[1]), np.zeros(values.shape[1], dtype=np.int64)
     for scores, known in _scored(values, as_labels_of(values, labels, name), score):
         totals += scores.sum(axis=0)
@@ -116,7 +118,7 @@ def _sums(
 
 
 def _scored(values: np.ndarray, labels: np.ndarray, score: PairScore) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the scores of each block of rows, 0 for unknown pairs, and which pairs are known."""
+    """Yield the proper score of each pair in a block of rows, 0 where unknown, and which pairs are known."""
     for rows in row_blocks(*values.shape):
         scores, known = score(values[rows].astype(np.float64), labels[rows] == 1), labels[rows] >= 0
         yield np.where(known, scores, 0.0), known
@@ -150,7 +152,7 @@ class CalibrationLine(NamedTuple):
 
 
 class LogOddsRange(NamedTuple):
-    """Log-odds before the fit; ``low`` and ``high`` are the extremes of the negatives and of the positives."""
+    """Mean and range of the log-odds before a fit; ``low`` and ``high`` (2,) of the negatives and of the positives."""
 
     num_pairs: int
     num_positives: int
@@ -186,7 +188,7 @@ def calibration_line(probabilities: ArrayLike, labels: ArrayLike, clip: float | 
 
 
 def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> CalibrationLine:
-    """Compute :func:`calibration_line` from checked arrays."""
+    """Fit :func:`calibration_line` to arrays that are checked already."""
     known = _range_of(probabilities, labels, clip)
     if (line := _without_fit(known)) is not None:
         return line
@@ -209,7 +211,7 @@ def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Cali
 
 
 def _guess(probabilities: np.ndarray, labels: np.ndarray, clip: float, known: LogOddsRange) -> np.ndarray:
-    """Choose a start: the line of a few rows, so that few passes over all rows are left, or else the base rate."""
+    """Choose the start of Newton's method: the line of some of the rows, or else slope 0 at the rate of positives."""
     stride = probabilities.size // arrays.BLOCK_ENTRIES
     if 1 < stride < len(probabilities):
         guess = fit_line(probabilities[::stride], labels[::stride], clip)
@@ -265,7 +267,7 @@ def _range_of(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Log
 
 
 def _without_fit(known: LogOddsRange) -> CalibrationLine | None:
-    """Return the result if the likelihood has no maximum, or more than one."""
+    """Return the result if no line can be fitted, since the likelihood has no maximum or several; else None."""
     if known.num_positives in (0, known.num_pairs):
         return CalibrationLine(nan, nan, 'one label' if known.num_pairs else 'empty')
     if known.width == 0:

@@ -33,20 +33,20 @@ class MultiLabelAP(PredictionMetric):
         items: Items to report: ``'mAP@class'`` (the usual mAP), ``'mAP@sample'`` (classes ranked within each sample),
             ``'AP@micro'`` (all pairs in one ranking), ``'mAP@groups'`` (mAP@class of groups of classes, as
             ``mAP@head``, ``mAP@medium`` and ``mAP@tail``) and ``'AP'`` (of each class, as ``AP/<class name>``; NaN for
-            a class without a positive that is left out). By default the first two, and the groups if one of the next
-            two arguments is given.
+            a class without a positive that is left out). By default the first two, and ``'mAP@groups'`` if
+            ``class_frequencies`` or ``groups`` is given.
         class_frequencies: Number of training images with each class, or a json file of it, to form head (100 or more),
             medium and tail (fewer than 20). By default, ``class_frequencies`` in the meta information of the dataset.
-        groups: Groups of classes instead: class indices, or names, by the name of the group.
+        groups: Classes (indices or names) of each group by the name of the group, instead of ``class_frequencies``.
         empty: ``'skip'`` leaves classes (samples) without a positive out of the means, ``'zero'`` counts them as 0,
-            ``'error'`` raises an error. None is the convention's own.
+            ``'error'`` raises an error. By default ``'zero'`` for ``'mmpretrain'`` and ``'asl'``, else ``'skip'``.
         convention: ``'exact'``, ``'voc11'``, ``'mmpretrain'`` or ``'asl'``; see
             :mod:`mmml_losses.evaluation.functional.average_precision`.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
         means: The mean average precisions of the last evaluation with the numbers of classes (samples) in them and
-            without a positive, by the name of the metric; nothing on other than the main process.
+            without a positive, by the name of the metric; empty on processes other than the main one.
     """
 
     def __init__(
@@ -149,9 +149,9 @@ class MultiLabelF1(PredictionMetric):
 
     Args:
         items: Items to report: some of ``'CP'``, ``'CR'``, ``'CF1'``, ``'OP'``, ``'OR'``, ``'OF1'`` (these by default),
-            ``'macro-F1'``, ``'F1'`` (of each class, as ``F1/<class name>``), ``'best-macro-F1'`` and ``'best-OF1'``
-            (with the thresholds, of each class or of all, that are best on these very data; the latter is reported as
-            ``best-threshold``).
+            ``'macro-F1'``, ``'F1'`` (of each class, as ``F1/<class name>``), ``'best-macro-F1'`` (with the threshold of
+            each class that is best on these very data) and ``'best-OF1'`` (with the best single threshold, which is
+            reported as ``best-threshold``).
         threshold: Scores of at least this much are predicted; one number or one for each class. 0.5 if neither this
             nor ``top_k`` is given.
         top_k: Predict the k classes with the highest scores in each sample instead. The names then end with ``@k``.
@@ -160,7 +160,7 @@ class MultiLabelF1(PredictionMetric):
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
-        result: Counts of the last evaluation; None before it and on other than the main process.
+        result: Counts of the last evaluation; None before it and on processes other than the main one.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Collect scores and labels as tensors, gather them as tensors, and compute a metric once."""
+"""Base class of metrics that gather the scores and labels of the whole dataset as tensors."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class PredictionMetric(BaseMetric):
     Samples are counted once each by their ``sample_idx``, with any sampler. Without it, or where datasets are joined,
     the sampler must deal samples to the ranks in turn and repeat samples only at the end.
 
-    A subclass implements :meth:`compute_metrics`. If it needs more than scores and labels, it names that in
-    :attr:`columns`. Several metrics share one collection in a :class:`MultiLabelEvaluator`.
+    A subclass implements :meth:`compute_metrics`. If it needs more than scores and labels, it names all that it needs
+    in :attr:`columns`. Several metrics share one collection in a :class:`MultiLabelEvaluator`.
 
     Args:
         prefix: Prefix of the metric names; ``multi-label`` by default.
@@ -53,7 +53,7 @@ class PredictionMetric(BaseMetric):
 
     @abstractmethod
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
-        """Compute the metrics of the whole dataset, on the main process only."""
+        """Compute values of the whole dataset by their names without a prefix; called on the main process only."""
 
     def check_samples(self, data_samples: Sequence[dict]) -> None:
         """Raise if the metric cannot use a batch, so that the run stops at the first batch and not after hours."""
@@ -62,12 +62,12 @@ class PredictionMetric(BaseMetric):
                 refuse_raw_scores(sample['pred_score'], type(self).__name__)
 
     def details(self) -> dict[str, Any]:
-        """Return more results of the last evaluation as data for a JSON file, on the main process; none by default."""
+        """Return more results of the last evaluation as data for a JSON file; by default an empty dict."""
         return {}
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Class names of the dataset, or nothing if it has none."""
+        """Class names of the dataset; an empty tuple if it has none."""
         return class_names_of(self.dataset_meta)
 
     def process(self, data_batch: Any, data_samples: Sequence[dict]) -> None:
@@ -86,7 +86,7 @@ class PredictionMetric(BaseMetric):
         return broadcast_json(metrics)
 
     def gather(self, size: int) -> Predictions | None:
-        """Gather the predictions of all ranks on the main process; None on the others."""
+        """Gather the predictions of all ranks on the main process; return None on the other processes."""
         return self._collected.gather(size, self.class_names)
 
     def named_metrics(self, predictions: Predictions) -> dict[str, float]:
@@ -108,7 +108,7 @@ class SavePredictions(PredictionMetric):
 
     Args:
         out_file: Path of the file; must end with ``.npz``.
-        prefix: Unused, since nothing is reported.
+        prefix: Unused, since no metric is reported.
     """
 
     columns = ('scores', 'labels', 'image_paths', 'sample_idx', 'true_labels')
@@ -125,7 +125,7 @@ class SavePredictions(PredictionMetric):
 
 
 def class_names_of(dataset_meta: dict | None) -> tuple[str, ...]:
-    """Read the class names from the meta information of a dataset, or nothing if it has none."""
+    """Read the class names from the meta information of a dataset; an empty tuple if it has none."""
     meta = dataset_meta or {}
     return tuple(meta.get('classes') or meta.get('CLASSES') or ())
 
@@ -138,7 +138,7 @@ def warn_of_missing_samples(predictions: Predictions, size: int, who: str) -> No
 
 
 def refuse_raw_scores(scores: Any, who: str, name: str = 'pred_score') -> None:
-    """Raise if scores are outside of [0, 1], with a hint on how they become probabilities."""
+    """Raise if scores are outside of [0, 1], with a hint on how to make them probabilities for the metric ``who``."""
     scores = torch.as_tensor(scores)
     if scores.numel():
         for extreme in torch.aminmax(scores.detach()):

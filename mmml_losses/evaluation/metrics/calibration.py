@@ -64,8 +64,8 @@ class CalibrationError(PredictionMetric):
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
-        bins: Reliability bins of the last evaluation, for plots; None before it and on other than the main process.
-        class_bins: Bins of each class; None likewise, and if ``per`` is ``'pooled'`` alone.
+        bins: Reliability bins of the last evaluation; None before it and on processes other than the main one.
+        class_bins: Reliability bins of each class; None where ``bins`` is None, and if ``per`` is ``'pooled'`` alone.
     """
 
     needs_probabilities = True
@@ -195,13 +195,13 @@ class DetectionCalibrationError(CalibrationError):
     scores and matches.
 
     Args:
-        iou_threshold: Least overlap of a match.
+        iou_threshold: Least intersection over union of a detection and the object that it finds.
         min_score: Detections below this score are left out.
         ignored_overlap: Area that the intersection with an ignored object is divided by: the ``'detection'`` (COCO's
             crowds) or the ``'union'`` (VOC's difficult objects).
         num_bins, binning, ace: As for :class:`CalibrationError`.
-        items: Items to report, as there; each with ``D-`` before its name.
-        num_resamples, confidence, seed: Bootstrap intervals, as there.
+        items: Items to report, as for :class:`CalibrationError`; each with ``D-`` before its name.
+        num_resamples, confidence, seed: Bootstrap intervals, as for :class:`CalibrationError`.
         out_file: Where to save the scores and matches, if anywhere: an ``.npz`` file of
             :class:`~mmml_losses.evaluation.Predictions` with a row for each image and a column for each detection,
             which the tools for pictures of calibration read.
@@ -239,7 +239,7 @@ class DetectionCalibrationError(CalibrationError):
         }
 
     def process(self, data_batch: Any, data_samples: Sequence[dict]) -> None:
-        """Match the detections of one batch."""
+        """Match the detections of one batch to its objects, and keep their scores and matches."""
         for sample in data_samples:
             detections, objects = _detections_of(sample), _objects_of(sample)
             refuse_raw_scores(detections.scores, type(self).__name__, 'scores of pred_instances')
@@ -263,7 +263,7 @@ class DetectionCalibrationError(CalibrationError):
         return {f'D-{name}': value for name, value in super().compute_metrics(predictions).items()}
 
     def named_metrics(self, predictions: Predictions) -> dict[str, float]:
-        """Compute the metrics, count detections by their match, and save the file."""
+        """Compute the metrics, count the detections by their match, and save them to ``out_file`` if it is given."""
         metrics, matches = super().named_metrics(predictions), self._matches
         del self._details['num_unknown']  # it includes places without a detection
         names = {'num_matched': 1, 'num_unmatched': 0, 'num_ignored': -1, 'num_below_min_score': BELOW}

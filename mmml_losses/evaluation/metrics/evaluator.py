@@ -21,13 +21,13 @@ from .gathering import PredictionCollector, broadcast_json
 class MultiLabelEvaluator(Evaluator):
     """Evaluator that collects predictions once for any number of metrics.
 
-    In a plain list of metrics, each one keeps the scores of the dataset and sends them to the main process. Here they
-    are kept once, gathered once, and passed to each :class:`PredictionMetric` as the same read-only
+    In a plain list of metrics, each metric keeps the scores of the dataset and sends them to the main process. Here the
+    scores are kept once, gathered once, and passed to each :class:`PredictionMetric` as the same read-only
     :class:`Predictions`. Metrics of other projects may be in the same list and work as usual. Metrics may be appended
     to ``metrics`` until the first batch.
 
-    With ``post_hoc``, every such metric is computed again from recalibrated scores and reported next to the raw
-    one: ``multi-label/ACE`` and ``multi-label/phi/ACE``.
+    With ``post_hoc``, every :class:`PredictionMetric` of the scores is computed again from recalibrated scores and
+    reported next to that of the raw scores: ``multi-label/ACE`` and ``multi-label/phi/ACE``.
 
     Args:
         metrics: Metrics or their configs.
@@ -54,7 +54,7 @@ class MultiLabelEvaluator(Evaluator):
             self.add_post_hoc(name, link)
 
     def add_post_hoc(self, name: str, link: dict | Callable[[Tensor], Tensor]) -> None:
-        """Add a link or its config, or replace the link of that name; ``name`` follows the prefix in the reports."""
+        """Add or replace a link (or its config) that recalibrates scores; ``name`` follows the prefix in reports."""
         built: Any = MODELS.build(link) if isinstance(link, dict) else link
         if not name or not callable(built):
             raise ValueError(f'post_hoc must hold links or their configs by name, got {name!r}: {built!r}')
@@ -135,7 +135,7 @@ class MultiLabelEvaluator(Evaluator):
         return broadcast_json(results)
 
     def _sharing(self) -> list[PredictionMetric]:
-        """Return the metrics that share predictions: those that do not override how predictions are collected."""
+        """Return the metrics that share predictions, since they do not override how predictions are collected."""
         shared = (PredictionMetric.process, PredictionMetric.evaluate)
         metrics = [metric for metric in self.metrics if isinstance(metric, PredictionMetric)]
         return [metric for metric in metrics if (type(metric).process, type(metric).evaluate) == shared]

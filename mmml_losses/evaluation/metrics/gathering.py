@@ -33,7 +33,7 @@ TEXT_STEP = 32
 
 
 class RowStore:
-    """Rows (n, w) in a few large blocks, which are freed one by one as their rows are taken.
+    """Growing matrix (n, w) in a few large blocks of rows, which are freed one by one as their rows are taken.
 
     Args:
         dtype: Type of the entries.
@@ -55,7 +55,7 @@ class RowStore:
         return max(block.shape[1] for block in (*self._blocks, self._open))
 
     def append(self, rows: Tensor) -> None:
-        """Copy the rows of a batch."""
+        """Add a copy of the rows of a batch (b, w)."""
         if not self.may_widen and len(self) and rows.shape[1] != self.width:
             raise ValueError(f'{self.name} must have {self.width} entries like those before, got {rows.shape[1]}')
         while len(rows):
@@ -85,7 +85,7 @@ class RowStore:
         target[start:] = self.fill
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Remove all rows."""
         self._blocks.clear()
         self._open, self._filled = self._open.new_empty(0, 0), 0
 
@@ -96,17 +96,17 @@ class RowStore:
 
 
 def gather_samples(stores: Mapping[str, RowStore], size: int) -> dict[str, Tensor] | None:
-    """Put each sample of the dataset in its place, on the main process. The stores are empty afterwards.
+    """Gather the samples of all ranks on the main process, in the order of the dataset, and empty the stores.
 
-    If ``sample_idx`` names every sample of the dataset, it gives the places, for any sampler. A sample that came before
-    is dropped. Otherwise the places are those of :func:`gather_rows`.
+    If ``sample_idx`` names every sample of the dataset, it gives the order, for any sampler. A repeated sample is
+    dropped. Otherwise the order is that in which :func:`gather_rows` takes rows from the ranks.
 
     Args:
         stores: Rows of the samples of this rank, among them ``sample_idx`` (n, 1) with -1 for unknown positions.
         size: Number of samples in the dataset.
 
     Returns:
-        (size, w) tensors by the names of the stores, and ``sample_idx`` (size,); None on other than the main process.
+        (size, w) tensors by the names of the stores, and ``sample_idx`` (size,); None on the other processes.
     """
     indices, places = gather_rows(stores['sample_idx']), None
     if indices is not None:
@@ -122,10 +122,10 @@ def gather_samples(stores: Mapping[str, RowStore], size: int) -> dict[str, Tenso
 
 
 def places_of(indices: Tensor, size: int) -> Tensor | None:
-    """Find the place of each row by the index of its sample; ``size`` for a sample that came before.
+    """Find the place in the dataset of each row from the index of its sample; ``size`` for a repeated sample.
 
-    Return None if rows are in place already, or if the indices do not cover the dataset. The datasets in a
-    ``ConcatDataset`` all count from 0.
+    Return None if the rows are in the order of the dataset already, or if the indices do not cover the dataset: the
+    datasets in a ``ConcatDataset`` all count from 0.
     """
     is_known = len(indices) > 0 and indices.min() >= 0 and indices.max() < size
     if not is_known or torch.equal(indices[:size], torch.arange(size)):
@@ -148,22 +148,22 @@ def places_of(indices: Tensor, size: int) -> Tensor | None:
 
 
 def gather_rows(store: RowStore, size: int | None = None, places: Tensor | None = None) -> Tensor | None:
-    """Put the rows of all ranks in the order of the dataset, on the main process. The store is empty afterwards.
+    """Gather the rows of all ranks on the main process, in the order of the dataset, and empty the store.
 
     MMEngine's ``DefaultSampler`` gives item ``i`` to rank ``i % world_size``, and repeats the first items at the end so
     that every rank has equally many. Taking rows from the ranks in turn restores the order of the dataset, with the
     repeated items at the end, where ``size`` cuts them off. Ranks may hold different numbers of rows, or none.
 
-    In addition to the result, memory holds the rows that are still in the store, a block and an exchange.
+    Memory holds the result, the rows that are still in the store, one block of rows and one exchange.
 
     Args:
         store: The rows of this rank.
         size: Number of items in the dataset; None for the number of rows.
-        places: Places of the rows as they are taken from the ranks in turn, on the main process; ``size`` for rows to
-            drop. None for the order in which they are taken.
+        places: Place in the result of each row, on the main process, in the order in which rows are taken from the
+            ranks; ``size`` for rows to drop. None keeps that order.
 
     Returns:
-        (size, w) tensor on the main process, None on the others.
+        (size, w) tensor on the main process, None on the other processes.
     """
     if get_world_size() == 1 and places is None:
         whole = torch.empty(len(store) if size is None else min(size, len(store)), store.width, dtype=store.dtype)
@@ -194,7 +194,7 @@ def gather_rows(store: RowStore, size: int | None = None, places: Tensor | None 
 
 
 def broadcast_json(value: Any) -> Any:
-    """Send numbers and strings in dicts and lists from the main process to all others, as text."""
+    """Send a value that JSON can hold from the main process to all others, and return it on every process."""
     if get_world_size() == 1:
         return value
     text = encode_texts([json.dumps(value)])
@@ -207,7 +207,7 @@ def broadcast_json(value: Any) -> Any:
 
 
 def encode_texts(texts: Sequence[str]) -> Tensor:
-    """Write strings as the rows of a uint8 tensor: UTF-8, filled up with zeros."""
+    """Write each string as a row of a uint8 tensor, in UTF-8 and filled up with zeros."""
     # File names need not be valid Unicode; surrogateescape carries them through unchanged.
     encoded = [text.encode('utf-8', 'surrogateescape') for text in texts]
     width = -(-max(map(len, encoded), default=0) // TEXT_STEP) * TEXT_STEP
@@ -221,7 +221,7 @@ def decode_texts(rows: Tensor) -> list[str]:
 
 
 class Column(NamedTuple):
-    """How a column is read from data samples, and how it is kept."""
+    """Function that reads an attribute of :class:`Predictions` from data samples, and the type to keep it in."""
 
     read: Callable[[Sequence[dict]], Tensor]
     dtype: torch.dtype
@@ -240,7 +240,7 @@ def check_widths(data_samples: Sequence[dict], num_classes: int) -> None:
 
 
 def read_scores(data_samples: Sequence[dict]) -> Tensor:
-    """Read scores (n, C) as float32."""
+    """Read scores (n, C) from ``pred_score`` as float32; raise for NaN."""
     scores = torch.stack([torch.as_tensor(sample['pred_score']).detach() for sample in data_samples])
     scores = scores.to('cpu', torch.float32)
     if scores.isnan().any():
@@ -256,7 +256,7 @@ def read_labels(data_samples: Sequence[dict]) -> Tensor:
 
 
 def read_true_labels(data_samples: Sequence[dict]) -> Tensor:
-    """Read true labels (n, C) as int8; unknown for a sample without them, and (n, 0) if no sample has any."""
+    """Read ``true_label`` (n, C) as int8; -1 for a sample without it, and (n, 0) if no sample has it."""
     if not any('true_label' in sample for sample in data_samples):
         return torch.empty(len(data_samples), 0, dtype=torch.int8)
     rows = [
@@ -267,7 +267,7 @@ def read_true_labels(data_samples: Sequence[dict]) -> Tensor:
 
 
 def read_sample_idx(data_samples: Sequence[dict]) -> Tensor:
-    """Read positions in the dataset (n, 1) from whole numbers, also in arrays; -1 for anything else."""
+    """Read positions in the dataset (n, 1) from ``sample_idx``; -1 where it is missing or not a whole number."""
     positions = []
     for sample in data_samples:
         value: Any = sample.get('sample_idx')
@@ -279,7 +279,7 @@ def read_sample_idx(data_samples: Sequence[dict]) -> Tensor:
 
 
 def read_image_paths(data_samples: Sequence[dict]) -> Tensor:
-    """Read paths as the bytes (n, w) of texts; empty for samples without a path."""
+    """Read ``img_path`` as rows (n, w) of :func:`encode_texts`; an empty text for a sample without it."""
     return encode_texts([os.fspath(sample.get('img_path') or '') for sample in data_samples])
 
 
@@ -294,9 +294,9 @@ COLUMNS = {
 
 
 class PredictionCollector:
-    """Collection of the predictions of this rank batch by batch, and of all ranks at the end.
+    """Collector that keeps the predictions of this rank batch by batch, and gathers those of all ranks at the end.
 
-    Scores and labels take five bytes for each (sample, class) pair, here and where they are gathered.
+    Scores and labels take five bytes for each (sample, class) pair, on each rank and on the main process.
 
     Args:
         columns: Names of the columns to keep, some of :data:`COLUMNS`. ``sample_idx`` is always kept.
@@ -312,9 +312,9 @@ class PredictionCollector:
         return len(self._stores['scores'])
 
     def read(self, data_samples: Sequence[dict], num_classes: int = 0) -> dict[str, Tensor]:
-        """Read and check the columns of a batch without keeping them, so that nothing is kept of a bad batch.
+        """Read and check the columns of a batch without keeping them, so that no column is kept of an invalid batch.
 
-        ``num_classes`` is 0 if the first sample defines it.
+        ``num_classes`` is 0 if the first sample defines the number of classes.
         """
         if not data_samples:
             return {}
@@ -327,7 +327,7 @@ class PredictionCollector:
             self._stores[name].append(rows)
 
     def gather(self, size: int, class_names: tuple[str, ...]) -> Predictions | None:
-        """Gather the predictions of all ranks on the main process; None on the others. Nothing is kept afterwards."""
+        """Empty the collector; return the predictions of all ranks on the main process, None on the other processes."""
         gathered = gather_samples(self._stores, size)
         if gathered is None:
             return None

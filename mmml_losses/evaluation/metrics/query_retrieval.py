@@ -27,14 +27,15 @@ class QueryRetrieval(PredictionMetric):
     :func:`mmml_losses.evaluation.query_retrieval`.
 
     Args:
-        max_conditions, min_positives, budget, sample_size, seed, num_workers: As for that function.
+        max_conditions, min_positives, budget, sample_size, seed, num_workers: As for
+            :func:`mmml_losses.evaluation.query_retrieval`.
         items: Items to report: ``'overall'`` (as ``retrieval_mAP``), ``'conditions'`` (by the number of conditions, as
             ``retrieval_mAP@3``) and ``'counts'`` (by positives and negatives, as ``retrieval_mAP@2P1N``).
         checkpoint_file: Ignored with a warning: no checkpoint is written any more.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
-        result: Result of the last evaluation, for plots; None before it and on other than the main process.
+        result: Result of the last evaluation, for plots; None before it and on processes other than the main one.
     """
 
     needs_probabilities = True
@@ -89,7 +90,7 @@ class QueryRetrieval(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """Return means and half widths of their intervals, in percent, and numbers of queries."""
+        """Return the means and half of the width of their intervals, in percent, and the numbers of queries."""
         if self.result is None:
             return {}
         details = {

@@ -16,10 +16,10 @@ from .base import PredictionMetric
 class MissingLabelRecovery(PredictionMetric):
     """Recovery of the labels that a dataset wrapper hid, by a threshold on the scores, in percent.
 
-    ``precision`` and ``recall`` are those of hidden positives among the labels that were not given as positive and are
-    scored above the threshold (Figure 7 of the Hill and SPLC paper). ``PPV`` and ``NPV`` are the predictive values for
-    all labels, given or not, as means over classes (Figure 2 of the LASD paper). A value without labels to count is
-    NaN. See :func:`mmml_losses.evaluation.label_recovery`.
+    Found labels are scored above the threshold and were not given as positive. ``precision`` is the share of hidden
+    positives among them, ``recall`` the share of the hidden positives that are found (Figure 7 of the Hill and SPLC
+    paper). ``PPV`` and ``NPV`` are the predictive values for all labels, given or not, as means over classes (Figure 2
+    of the LASD paper). A share of no labels is NaN. See :func:`mmml_losses.evaluation.label_recovery`.
 
     The samples must have their true labels, from a dataset in a label wrapper whose pipeline ends with
     ``PackInputs(algorithm_keys=['true_label'])``. For the corrections of a *loss* during training, see
@@ -32,7 +32,7 @@ class MissingLabelRecovery(PredictionMetric):
         prefix: Prefix of the metric names; ``missing-label`` by default.
 
     Attributes:
-        recovery: The counts of the last evaluation; None before it and on other than the main process.
+        recovery: The counts of the last evaluation; None before it and on processes other than the main one.
     """
 
     default_prefix = 'missing-label'
@@ -74,5 +74,5 @@ class MissingLabelRecovery(PredictionMetric):
         return {name: 100 * getattr(self.recovery, attribute) for name, attribute in names.items()}
 
     def details(self) -> dict:
-        """Return the counts of each class."""
+        """Return the counts of each class, as lists by the attributes of :class:`LabelRecovery`."""
         return {name: counts.tolist() for name, counts in vars(self.recovery).items()} if self.recovery else {}

@@ -36,7 +36,7 @@ class RetrievalMean(NamedTuple):
 
     Attributes:
         value: The mean in [0, 1] over all queries with a relevant image; NaN when there are none.
-        half_width: Half of the width of its 95 % interval; 0 when every query was evaluated.
+        half_width: Half of the width of the 95 % interval around ``value``; 0 when every query was evaluated.
         num_queries: Number of queries with a relevant image; estimated when they were sampled.
         num_evaluated: Number of queries whose average precision is in the mean.
         num_skipped: Number of queries left out because no image is relevant; estimated when they were sampled.
@@ -60,7 +60,7 @@ class RetrievalResult:
         num_images: Number of images that were ranked.
         num_classes: Number of classes that queries name.
         exhaustive: Whether all queries were evaluated, or a sample.
-        complete: Always true.
+        complete: Always true; kept for code that reads it.
     """
 
     overall: RetrievalMean
@@ -108,14 +108,14 @@ def query_retrieval(
         max_conditions: Largest number of conditions of a query.
         min_positives: Smallest number of classes that a query requires, at least 1.
         budget: The largest number of queries that are all evaluated.
-        sample_size: Number of queries to evaluate of more than that.
+        sample_size: Number of queries to evaluate if there are more than ``budget``.
         seed: Seed of the sample; the same seed draws the same queries.
         scale: ``'logit'`` if ``probabilities`` holds log-odds, which are not rounded to 0 and 1 as probabilities are.
         checkpoint_file: Ignored with a warning: an evaluation takes about a minute and no longer writes a checkpoint.
         num_workers: Number of threads, with the same result; by default one for each processor of the process.
         use_numba: Whether to use compiled kernels, with the same result; by default where Numba is installed.
         progress: Whether to draw a progress bar.
-        log: Is called with lines of text: first the number of queries, later the progress.
+        log: Function that is called with lines of text: first the number of queries, later the progress.
     """
     check_settings(max_conditions, min_positives, budget, sample_size, seed, num_workers)
     if checkpoint_file is not None:
@@ -180,7 +180,7 @@ def count_queries(num_classes: int, max_conditions: int = 5, min_positives: int 
 def check_settings(
     max_conditions: int, min_positives: int, budget: int, sample_size: int, seed: int, num_workers: int | None
 ) -> None:
-    """Raise if a setting fits no data."""
+    """Raise if a setting of :func:`query_retrieval` is invalid for any data."""
     num_strata = len(count_queries(max_conditions, max_conditions, min_positives))
     check_whole_number('budget', budget, 0)
     check_whole_number('sample_size', sample_size, FEWEST_PER_STRATUM * num_strata)
@@ -232,9 +232,10 @@ def combine(strata: Collection[Stratum]) -> RetrievalMean:
 def run_threads(
     work: Callable, items: Sequence, sizes: Sequence[int], num_workers: int, progress: bool, log: Log
 ) -> Iterator[np.ndarray]:
-    """Yield what ``work`` returns for each item, in their order; ``sizes`` are the numbers of queries of the items.
+    """Call ``work`` with each item in threads, and yield the results in the order of the items.
 
-    A progress bar shows how many queries are done. Without it, a line is logged now and then.
+    ``sizes`` are the numbers of queries of the items. With ``progress``, a bar shows how many queries are done, else
+    a line is logged now and then.
     """
     done, total = 0, sum(sizes)
     start = last_line = time.monotonic()

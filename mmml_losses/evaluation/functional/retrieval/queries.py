@@ -24,7 +24,7 @@ FEW = 8
 class Query(NamedTuple):
     """Classes that an image must show and classes that it must not show, as indices.
 
-    A query unpacks into the arguments of the functions below: ``rank_images(probabilities, *query)``.
+    A query unpacks into arguments of functions: ``rank_images(probabilities, *query)``.
     """
 
     positives: tuple[int, ...]
@@ -108,10 +108,10 @@ def query(
     """Find the images that answer a query in words, best first; ties stay in the order of the images.
 
     Args:
-        text: Such as ``'cat, dog, -person'``; see :func:`parse_query`.
+        text: Query such as ``'cat, dog, -person'``; see :func:`parse_query`.
         predictions: Predictions with class names and image paths, or an (N, C) matrix of probabilities.
         class_names: Names of the classes; those of the predictions, or their indices, by default.
-        top: How many to return; all by default.
+        top: Number of images to return; all by default.
         scale: ``'logit'`` if the matrix holds log-odds.
 
     Examples:
@@ -184,7 +184,7 @@ def rank_images(
 
 
 def relevant_images(labels: ArrayLike, positives: Collection[int], negatives: Collection[int] = ()) -> np.ndarray:
-    """Return whether the labels of each image are known to answer a query, as an (N,) bool array."""
+    """Return for each of N images whether it is labelled 1 for all ``positives`` and 0 for all ``negatives``."""
     labels = as_labels(labels)
     if labels.ndim != 2:
         raise ValueError(f'labels must have the shape (samples, classes), got {labels.shape}')
@@ -261,7 +261,7 @@ class ConditionTable(NamedTuple):
 
 
 def condition_table(scores: ArrayLike, labels: ArrayLike, scale: Scale = 'probability') -> ConditionTable:
-    """Read scores and labels once for any number of queries; takes 18 bytes for each (image, class) pair."""
+    """Compute the table that all queries on these scores and labels share, of 18 bytes for each (image, class) pair."""
     scores = as_scores_on(scale, scores)
     labels = as_labels_of(scores, labels, 'probabilities' if scale == 'probability' else 'logits')
     num_images, num_classes = scores.shape
@@ -278,16 +278,16 @@ def condition_table(scores: ArrayLike, labels: ArrayLike, scale: Scale = 'probab
 
 
 def as_scores_on(scale: Scale, scores: ArrayLike) -> np.ndarray:
-    """Read (N, C) probabilities, or log-odds without NaN."""
+    """Return scores as an (N, C) array; raise if they are not in [0, 1], or for ``'logit'`` if they hold NaN."""
     if scale not in get_args(Scale):
         raise ValueError(f"scale must be 'probability' or 'logit', got {scale!r}")
     return arrays.as_probabilities(scores) if scale == 'probability' else arrays.as_scores(scores, 'logits')
 
 
 def log_probability(scores: np.ndarray, is_required: bool, scale: Scale) -> np.ndarray:
-    r"""Compute the logarithm of :math:`\eta` (of :math:`1 - \eta` when the class is excluded), in float64.
+    r"""Compute :math:`\log \eta` for a required class, :math:`\log(1 - \eta)` for an excluded class, in float64.
 
-    From log-odds :math:`z` it is :math:`-\log(1 + e^{-z})` (:math:`-\log(1 + e^{z})`), exact in both tails, where
+    From log-odds :math:`z` they are :math:`-\log(1 + e^{-z})` and :math:`-\log(1 + e^{z})`, exact in both tails, where
     the probability itself would already have been rounded to 0 or 1.
     """
     scores = np.ascontiguousarray(scores, dtype=np.float64)
@@ -324,7 +324,7 @@ def evaluate_subtree(conditions: np.ndarray, depth: int, table: ConditionTable) 
 
 
 def evaluate_queries(queries: np.ndarray, table: ConditionTable) -> np.ndarray:
-    """Compute the average precision of each row of conditions; NaN without a relevant image."""
+    """Compute the average precision of each query, a row of conditions; NaN without a relevant image."""
     precisions = np.full(len(queries), np.nan)
     for row, conditions in enumerate(queries):
         relevant = _relevant_to(conditions, table)
@@ -334,7 +334,7 @@ def evaluate_queries(queries: np.ndarray, table: ConditionTable) -> np.ndarray:
 
 
 def first_relevant(queries: np.ndarray, table: ConditionTable) -> np.ndarray:
-    """Find the first image that is relevant to each row of conditions; -1 if there is none."""
+    """Find the lowest index of an image that satisfies each query, a row of conditions; -1 if there is none."""
     return np.array([next(iter(_relevant_to(conditions, table)), -1) for conditions in queries], dtype=np.int64)
 
 

@@ -28,7 +28,7 @@ QUERIES_AT_A_TIME = 500
 
 @dataclass(frozen=True)
 class Stratum:
-    """Number and mean of the queries with one (:math:`|P|`, :math:`|N|`)."""
+    """Number and mean average precision of the queries with :math:`|P|` positives and :math:`|N|` negatives."""
 
     size: int  # number of queries
     num_queries: float  # number of queries with a relevant image, or its estimate
@@ -44,7 +44,7 @@ class Stratum:
 
 
 class StratumSampler:
-    r"""Draw queries with :math:`|P|` positives and :math:`|N|` negatives, uniformly of those with a relevant image.
+    r"""Sampler of queries with :math:`|P|` positives, :math:`|N|` negatives and a relevant image, all equally likely.
 
     There are two methods. A stratum uses the one that accepts more of its draws:
 
@@ -85,7 +85,7 @@ class StratumSampler:
         return kept, num_accepted
 
     def estimate(self, num_draws: int, num_accepted: int, precisions: np.ndarray) -> Stratum:
-        """Estimate the number of queries from the draws, and their mean from some average precisions."""
+        """Estimate how many queries have a relevant image from the draws, and their mean from some ``precisions``."""
         share, known = num_accepted / num_draws, len(precisions)
         return Stratum(
             size=self.size,
@@ -119,7 +119,7 @@ class StratumSampler:
 def sample_strata(
     table: ConditionTable, space: dict[Counts, int], sample_size: int, seed: int, module: ModuleType, run: Run
 ) -> dict[Counts, Stratum]:
-    """Evaluate a sample of each stratum, or all of a stratum whose share of the sample is as large as itself.
+    """Evaluate a sample of each stratum, or all queries of a stratum whose share of the sample covers them.
 
     ``space`` is the number of queries of each stratum, ``sample_size`` the number of queries to evaluate. ``module``
     has ``first_relevant`` and ``evaluate_queries``; ``run`` is :func:`.measure.run_threads` without its settings.
@@ -214,6 +214,6 @@ def _distinct(generator: np.random.Generator, sizes: np.ndarray, number: int) ->
 
 
 def _nth(flags: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """Return the columns in which flags with the given ranks are, counted from 0 along each row."""
+    """Return the columns of the true flags with the given ranks, counted from 0 among the true flags of each row."""
     order = np.cumsum(flags, axis=1, dtype=np.int32)
     return np.stack([(order <= rank[:, None]).sum(axis=1) for rank in ranks.T], axis=1) if ranks.size else ranks
