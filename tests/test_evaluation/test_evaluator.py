@@ -250,7 +250,7 @@ def test_memory_stays_near_five_bytes_for_each_pair():
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, '-c', MEMORY_SCRIPT], cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    # Five, and a block of 40 MiB beside 200 MB; batches and their join at once would be ten, three metrics fifteen.
+    # Five, and a block of 40 MiB next to 200 MB; batches and their join at once would be ten, three metrics fifteen.
     assert 4.5 < float(done.stdout) < 6.5
 
 

@@ -199,7 +199,7 @@ def test_memory_of_the_main_process_stays_near_five_bytes_for_each_pair(distribu
     main, other = (
         json.loads((distributed / f'rank{rank}.json').read_text())['bytes per pair'] for rank in range(WORLD_SIZE)
     )
-    # Five, and beside 200 MB a block of 40 MiB and the buffers of an exchange; rows and their join would be ten.
+    # Five, and next to 200 MB a block of 40 MiB and the buffers of an exchange; rows and their join would be ten.
     assert 4.5 < main < 9
     assert other < 5
 

@@ -43,7 +43,7 @@ def test_scores_equal_scikit_learn(kind, dtype, monkeypatch):
     monkeypatch.setattr(arrays, 'BLOCK_ENTRIES', 64)
     probabilities, labels = some_case(kind, dtype)
     known = labels >= 0
-    # Doubles, so that scikit-learn does not sum in half precision; its clipping is that of the first type.
+    # Doubles, so that scikit-learn does not sum in half precision; it clips by the epsilon of the first type.
     flat, truth = probabilities[known].astype(np.float64), labels[known]
     epsilon = float(np.finfo(dtype).eps)
     assert brier_score(probabilities, labels) == pytest.approx(brier_score_loss(truth, flat), rel=1e-12)
@@ -243,7 +243,7 @@ def test_intervals_equal_those_of_resamples_computed_anew(monkeypatch):
     for measure in MEASURES:
         resamples = [recomputed(probabilities[rows], labels[rows], measure) for rows in drawn]
         expected = [recomputed(probabilities, labels, measure), *np.quantile(resamples, [0.05, 0.95])]
-        # Slope and intercept are two steps away from those of the whole set, the others exact.
+        # Slope and intercept are two Newton steps away from the fit to the whole set, the other measures are exact.
         tolerance = 2e-4 if measure in ('slope', 'intercept') else 1e-10
         np.testing.assert_allclose(intervals[measure], expected, rtol=0, atol=tolerance, err_msg=measure)
 

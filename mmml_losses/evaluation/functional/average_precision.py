@@ -175,8 +175,7 @@ def mean_average_precision_of_groups(
         precisions: (C,) result of :func:`average_precision` with ``by='class'`` and ``empty='skip'``.
         groups: Class indices by the name of the group; :func:`mmml_losses.evaluation.group_classes` makes them from
             class frequencies. A group may be empty; its mean is NaN.
-        empty: ``'skip'`` leaves classes without a positive label out of the means, ``'zero'`` counts them as 0,
-            ``'error'`` raises an error.
+        empty: Leave classes without a positive out (``'skip'``), count them as 0 (``'zero'``) or raise (``'error'``).
     """
     precisions = as_array(precisions).astype(np.float64)
     if precisions.ndim != 1:

@@ -86,11 +86,10 @@ class ClassReliabilityBins(ReliabilityBins):
 
 
 class CalibrationErrors(NamedTuple):
-    r"""Calibration errors in [0, 1], each a summary of :math:`|\text{positive rate} - \text{mean probability}|`.
+    r"""Calibration errors in [0, 1]: summaries of the :math:`|\text{positive rate} - \text{mean probability}|` of bins.
 
     Attributes:
-        ace: Unweighted mean over the bins, by default over the non-empty ones; see the argument ``ace`` of
-            :func:`calibration_errors`.
+        ace: Unweighted mean over the non-empty bins, or another variant of ACE; see :func:`calibration_errors`.
         mce: Maximum over the non-empty bins.
         ece: Mean weighted by the number of pairs in each bin.
     """
@@ -308,7 +307,7 @@ def values_at(probabilities: np.ndarray, labels: np.ndarray, positions: np.ndarr
 
 
 def bin_numbers(values: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Return the bin number of each (n, C) value, from the ascending limits between bins: (B - 1,) or (B - 1, C)."""
+    """Return the bin number of each (n, C) value: the number of limits, (B - 1,) or (B - 1, C), at or below it."""
     if limits.ndim == 1 and len(limits) > FEW_LIMITS:
         return np.searchsorted(limits, values, side='right')
     numbers = np.zeros(values.shape, dtype=np.uint8 if len(limits) < 256 else np.int32)

@@ -51,7 +51,7 @@ class Objects(NamedTuple):
 
 
 class MatchedDetections(NamedTuple):
-    """Detections of N images as scores and labels, which are the input of every calibration measure here.
+    """Detections of N images as scores and labels, which are the input of every calibration measure.
 
     Attributes:
         scores: (N, D) scores, a row for each image; 0 where an image has fewer detections than others.
@@ -84,8 +84,7 @@ def match_images(
         iou_threshold: Least intersection over union of a detection and the object that it finds.
         min_score: Detections below this score are left out. Detectors return hundreds of boxes with scores near 0 for
             each image, which dominate errors weighted by counts.
-        ignored_overlap: Area that the intersection with an ignored object is divided by, ``'detection'`` or
-            ``'union'``.
+        ignored_overlap: Divide the intersection with an ignored object by the ``'detection'`` or by the ``'union'``.
     """
     check_matching(iou_threshold, ignored_overlap, min_score)
     rows, num_ignored, num_below = [], 0, 0

@@ -60,12 +60,12 @@ class F1Scores:
 
     @property
     def cp(self) -> float:
-        """Mean precision of the classes."""
+        """Mean precision of the classes; ``empty`` decides on classes without a positive."""
         return self._class_mean(self.class_precision)
 
     @property
     def cr(self) -> float:
-        """Mean recall of the classes."""
+        """Mean recall of the classes; ``empty`` decides on classes without a positive."""
         return self._class_mean(self.class_recall)
 
     @property
@@ -75,7 +75,7 @@ class F1Scores:
 
     @property
     def macro_f1(self) -> float:
-        """Mean F1 of the classes."""
+        """Mean F1 of the classes; ``empty`` decides on classes without a positive."""
         return self._class_mean(self.class_f1)
 
     @property

@@ -51,7 +51,7 @@ def calibration_intervals(
     labels of an image depend on each other. All measures are functions of sums over images, so each image is binned
     once, and a resample is a weighted sum of a few numbers of each image.
 
-    Limits of bins of equal mass stay those of the whole set. Slope and intercept of a resample are approximated: by two
+    Bins of equal mass keep the limits of the whole set. Slope and intercept of a resample are approximated: by two
     Newton steps from the fit to the whole set, with derivatives up to the third at this fit. Gaps are absolute
     values, so noise makes them larger: resamples of a well calibrated model have greater errors than the model itself,
     and the value may lie near the lower end or below it.
@@ -155,10 +155,7 @@ def _lined(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> ImageS
 
 
 def _solved(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Solve R systems of two linear equations; a singular one gives NaN or infinity, and no exception.
-
-    ``matrices`` (3, R) are the entries 00, 01 and 11 of symmetric matrices, ``vectors`` (2, R) the right-hand sides.
-    """
+    """Solve R systems of two equations by (3, R) entries 00, 01, 11 of symmetric matrices; a singular one gives NaN."""
     h00, h01, h11 = matrices
     g0, g1 = vectors
     return np.stack([h11 * g0 - h01 * g1, h00 * g1 - h01 * g0]) / (h00 * h11 - h01**2)

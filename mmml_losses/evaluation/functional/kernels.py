@@ -107,10 +107,7 @@ def _memory(num_entries, bits):
 
 @compiled
 def _count_above(keys, num_keys, positives, few, memory, known_above):
-    """Write to ``known_above`` how many keys are at or above each of the ascending positives.
-
-    Up to ``few`` positives are compared with all keys, more are looked up in a table.
-    """
+    """Write to ``known_above`` how many keys are at or above each ascending positive; up to ``few`` one by one."""
     num_positives = len(positives)
     if num_positives <= few:
         for place in range(num_positives):

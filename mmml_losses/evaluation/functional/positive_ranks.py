@@ -110,7 +110,7 @@ def _sorted_counts(
 
 
 def _with_ties(values: np.ndarray, known_above: np.ndarray, num_positives: np.ndarray) -> PositiveRanks:
-    """Add the counts of positives: two positives of a row are tied if ``known_above`` is the same for both."""
+    """Build the ranks; positives of a row with the same ``known_above`` are tied, and count one another as above."""
     rows = np.repeat(np.arange(len(num_positives)), num_positives)
     is_new = (np.diff(known_above, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 0)
     first_tied = np.maximum.accumulate(np.where(is_new, np.arange(len(rows)), 0))
@@ -121,8 +121,8 @@ def _with_ties(values: np.ndarray, known_above: np.ndarray, num_positives: np.nd
 def _count_below(ascending: np.ndarray, values: np.ndarray, num_values: np.ndarray) -> np.ndarray:
     """Count the entries of each sorted row that are below each value of the row.
 
-    ``values`` (V,) hold ``num_values[0]`` values of the first row, then those of the second row, and so on. The counts
-    (V,) are ordered by row, too, but in any order within a row.
+    ``values`` (V,) hold ``num_values[0]`` values of the first row, then the values of the second row, and so on. The
+    counts (V,) are ordered by row, too, but in any order within a row.
     """
     if len(ascending) < MANY_ROWS:
         values_of_rows = np.split(values, np.cumsum(num_values)[:-1])

@@ -116,9 +116,7 @@ def checked_npz_path(path: str | os.PathLike, name: str = 'path') -> Path:
 
 
 def log_odds_of(probabilities: ArrayLike) -> Tensor:
-    """Compute the log-odds of probabilities in float64; those of 0 and 1 are finite.
-
-    Their sigmoid, rounded to float32, is 0 and 1 again.
+    """Compute log-odds in float64; those of 0 and 1 are finite, and their sigmoid in float32 is 0 and 1 again.
 
     Args:
         probabilities: (N, C), in [0, 1].

@@ -1,4 +1,4 @@
-"""Label recovery: how many hidden positives a correction of labels finds, and how many of its finds are right.
+"""Label recovery: how many hidden positives a correction finds, and how many of the labels it finds are right.
 
 A label is *hidden* if the truth is 1 and the given training label is not: 0, or -1 for unknown. A *correction* changes
 given labels, either a loss that relabels or rejects negatives (SPLC, LASD, LL-Ct, LL-Cp, ROLE) or a file of pseudo
@@ -122,14 +122,14 @@ class LabelRecovery:
 
 
 def label_recovery(observed: ArrayLike, true: ArrayLike, corrected: ArrayLike, threshold: float = 0.5) -> LabelRecovery:
-    r"""Compare labels after a correction with the truth.
+    r"""Count the hidden positives that a correction of labels finds, and its right and wrong labels.
 
     .. math::
         \text{precision} = \frac{|\{o \neq 1,\ c = 1,\ t = 1\}|}{|\{o \neq 1,\ c = 1\}|} \qquad
         \text{recall} = \frac{|\{o \neq 1,\ c = 1,\ t = 1\}|}{|\{o \neq 1,\ t = 1\}|}
 
     with the given label :math:`o`, the corrected one :math:`c` and the truth :math:`t`. Predictions above a threshold
-    may be the corrected labels; then PPV and NPV are those of the predictions, as in the LASD paper.
+    may be the corrected labels; then PPV and NPV measure the predictions, as in the LASD paper.
 
     Args:
         observed: (N, C) labels that were given: 1, 0 for negative or unobserved, -1 for unknown.

@@ -186,7 +186,7 @@ class MultiLabelF1(PredictionMetric):
             self._check_choice(as_array(threshold).size)
 
     def check_samples(self, data_samples: Sequence[dict]) -> None:
-        """Raise if thresholds or the number of labels do not fit the number of classes."""
+        """Raise if ``threshold`` or ``top_k`` does not fit the number of classes."""
         if data_samples:
             self._check_choice(len(data_samples[0]['pred_score']))
 

@@ -77,7 +77,7 @@ class PredictionMetric(BaseMetric):
         self._collected.keep(batch)
 
     def evaluate(self, size: int) -> dict[str, float]:
-        """Compute the metrics over all ranks; ``size`` is the number of samples without repeated ones."""
+        """Compute the metrics over all ranks; ``size`` is the number of samples in the dataset."""
         predictions = self.gather(size)
         metrics = None
         if predictions is not None:

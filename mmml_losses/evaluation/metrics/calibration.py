@@ -44,8 +44,8 @@ class CalibrationError(PredictionMetric):
     Known (sample, class) pairs fall into bins by predicted probability. The gap of a bin is the distance between its
     mean probability and its share of positives. ``ACE`` is the unweighted mean gap (Neumann et al.), ``MCE`` the
     largest gap, ``ECE`` the mean gap weighted by the size of the bins. ``Brier`` is the mean squared error. These four
-    are in percent. ``NLL`` is the negative log-likelihood in nats. ``slope`` and ``intercept`` are those of the
-    logistic recalibration, 1 and 0 for calibrated probabilities.
+    are in percent. ``NLL`` is the negative log-likelihood in nats. ``slope`` and ``intercept`` describe the
+    logistic recalibration: 1 and 0 for calibrated probabilities.
 
     Args:
         num_bins: Number of bins.
@@ -116,7 +116,7 @@ class CalibrationError(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """Return the bins, the counts of pairs, and the values of each class."""
+        """Return the bins, the counts of pairs, and the values of each class, from the last evaluation."""
         return self._details
 
     def _pooled(self, bins: calibration.ReliabilityBins, scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
@@ -304,5 +304,5 @@ def _objects_of(sample: Mapping) -> detection.Objects:
 
 
 def _plain(values: Any) -> Tensor:
-    """Return a tensor on the CPU; MMDetection's boxes have it in their attribute ``tensor``."""
+    """Return values as a tensor on the CPU; boxes of MMDetection hold a tensor as an attribute."""
     return torch.as_tensor(getattr(values, 'tensor', values)).detach().cpu()

@@ -27,7 +27,7 @@ class MultiLabelEvaluator(Evaluator):
     to ``metrics`` until the first batch.
 
     With ``post_hoc``, every :class:`PredictionMetric` of the scores is computed again from recalibrated scores and
-    reported next to that of the raw scores: ``multi-label/ACE`` and ``multi-label/phi/ACE``.
+    reported next to the value for the raw scores: ``multi-label/ACE`` and ``multi-label/phi/ACE``.
 
     Args:
         metrics: Metrics or their configs.
@@ -61,7 +61,7 @@ class MultiLabelEvaluator(Evaluator):
         self.post_hoc[name] = built
 
     def process(self, data_samples: Sequence[BaseDataElement | dict], data_batch: Any = None) -> None:
-        """Keep what the metrics need of a batch, and pass the batch to metrics that collect for themselves."""
+        """Keep what the metrics need of a batch, and pass the batch to the metrics that do not share predictions."""
         samples = [each.to_dict() if isinstance(each, BaseDataElement) else each for each in data_samples]
         self._hand_on_meta()
         sharing = self._sharing()
@@ -81,7 +81,7 @@ class MultiLabelEvaluator(Evaluator):
                 metric.process(data_batch, samples)
 
     def evaluate(self, size: int) -> dict[str, float]:
-        """Compute the metrics over all ranks; ``size`` is the number of samples without repeated ones."""
+        """Compute the metrics over all ranks; ``size`` is the number of samples in the dataset."""
         self._hand_on_meta()
         sharing = self._sharing()
         shared: Iterator[dict[str, float]] | None = None

@@ -294,7 +294,7 @@ COLUMNS = {
 
 
 class PredictionCollector:
-    """Collector that keeps the predictions of this rank batch by batch, and gathers those of all ranks at the end.
+    """Collector that keeps the predictions of this rank batch by batch, and gathers all ranks' at the end.
 
     Scores and labels take five bytes for each (sample, class) pair, on each rank and on the main process.
 

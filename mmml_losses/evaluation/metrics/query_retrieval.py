@@ -27,8 +27,7 @@ class QueryRetrieval(PredictionMetric):
     :func:`mmml_losses.evaluation.query_retrieval`.
 
     Args:
-        max_conditions, min_positives, budget, sample_size, seed, num_workers: As for
-            :func:`mmml_losses.evaluation.query_retrieval`.
+        max_conditions, min_positives, budget, sample_size, seed, num_workers: As for ``query_retrieval``.
         items: Items to report: ``'overall'`` (as ``retrieval_mAP``), ``'conditions'`` (by the number of conditions, as
             ``retrieval_mAP@3``) and ``'counts'`` (by positives and negatives, as ``retrieval_mAP@2P1N``).
         checkpoint_file: Ignored with a warning: no checkpoint is written any more.

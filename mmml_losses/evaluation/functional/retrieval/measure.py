@@ -93,7 +93,7 @@ def query_retrieval(
     Images are ranked by :math:`\prod_{i \in P} \eta_i \prod_{j \in N} (1 - \eta_j)` (Cheng and Vasconcelos, sections 4
     and 5.3), summed in log space in float64, positives first, classes rising. An image is relevant when all of P are
     labelled 1 and all of N are labelled 0. An image with an unknown label (-1) among the conditions of a query is left
-    out of its ranking. The average precision of a query is that of :func:`mmml_losses.evaluation.average_precision`;
+    out of its ranking. The average precision of a query is as in :func:`mmml_losses.evaluation.average_precision`;
     tied images are counted together. Queries without a relevant image are counted and left out of the means.
 
     All queries with :math:`|P| \ge` ``min_positives`` and :math:`|P| + |N| \le` ``max_conditions`` are evaluated if
@@ -204,7 +204,7 @@ def positive_sets(table: ConditionTable, max_size: int) -> Iterator[tuple[int, .
 
 
 def combine(strata: Collection[Stratum]) -> RetrievalMean:
-    r"""Compute the mean over the queries of several strata.
+    r"""Compute the mean average precision over the queries of several strata, with its 95 % interval.
 
     Let :math:`M_h` be the (estimated) number of queries with a relevant image in stratum h, :math:`m_h` their mean
     average precision and :math:`M = \sum_h M_h`. The mean is the ratio :math:`R = \sum_h M_h m_h / M`. To first order,

@@ -110,7 +110,7 @@ def query(
     Args:
         text: Query such as ``'cat, dog, -person'``; see :func:`parse_query`.
         predictions: Predictions with class names and image paths, or an (N, C) matrix of probabilities.
-        class_names: Names of the classes; those of the predictions, or their indices, by default.
+        class_names: Names of the classes; by default the names in the predictions, or the class indices.
         top: Number of images to return; all by default.
         scale: ``'logit'`` if the matrix holds log-odds.
 
@@ -233,7 +233,7 @@ def _checked(positives: Collection[int], negatives: Collection[int], num_classes
 
 
 class ConditionTable(NamedTuple):
-    """Every condition that a query may hold, over all images.
+    """Log-probability and truth of every condition that a query may hold, for every image.
 
     Condition ``c`` below C requires class ``c``, condition ``C + c`` excludes it. A query is a rising list of
     conditions, so its positives come before its negatives.
@@ -261,7 +261,7 @@ class ConditionTable(NamedTuple):
 
 
 def condition_table(scores: ArrayLike, labels: ArrayLike, scale: Scale = 'probability') -> ConditionTable:
-    """Compute the table that all queries on these scores and labels share, of 18 bytes for each (image, class) pair."""
+    """Compute the :class:`ConditionTable` of all queries on these data; takes 18 bytes for each (image, class) pair."""
     scores = as_scores_on(scale, scores)
     labels = as_labels_of(scores, labels, 'probabilities' if scale == 'probability' else 'logits')
     num_images, num_classes = scores.shape

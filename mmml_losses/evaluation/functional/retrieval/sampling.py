@@ -39,7 +39,7 @@ class Stratum:
 
     @classmethod
     def of_all(cls, size: int, num_queries: int, total: float) -> Stratum:
-        """Describe a stratum of which every query was evaluated."""
+        """Return a stratum of which every query was evaluated; ``total`` is the sum of the average precisions."""
         return cls(size, num_queries, 0.0, total / num_queries if num_queries else nan, 0.0, num_queries)
 
 
@@ -191,7 +191,7 @@ def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, 
 
 
 def all_queries(num_classes: int, counts: Counts) -> np.ndarray:
-    """List all queries with these numbers of positives and negatives as rows of conditions."""
+    """List all queries with ``counts``, the numbers of positives and negatives, as rows of conditions."""
     classes = range(num_classes)
     rows = [
         (*positives, *negatives)
@@ -202,7 +202,7 @@ def all_queries(num_classes: int, counts: Counts) -> np.ndarray:
 
 
 def _distinct(generator: np.random.Generator, sizes: np.ndarray, number: int) -> np.ndarray:
-    """Draw a rising row of ``number`` distinct integers below each size, all such rows with equal probability."""
+    """Draw ``number`` distinct integers below each of the sizes, as an ascending row; all rows are equally likely."""
     chosen = np.empty((len(sizes), number), dtype=np.int64)
     for column in range(number):
         value = generator.integers(0, sizes - column)
