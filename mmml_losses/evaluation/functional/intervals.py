@@ -85,8 +85,7 @@ def calibration_intervals(
     if set(LINE_MEASURES) & set(measures):
         parts.append(_lined(probabilities, labels, clip))
 
-    whole: dict[str, float] = {}
-    resamples: dict[str, np.ndarray] = {}
+    whole, resamples = dict[str, float](), dict[str, np.ndarray]()
     sums = np.concatenate([part.sums for part in parts], axis=1)
     drawn = np.concatenate([weights @ sums for weights in _draws(len(sums), num_resamples, seed)])
     starts = np.cumsum([0] + [part.sums.shape[1] for part in parts])

@@ -27,8 +27,7 @@ Log = Callable[[str], None]
 # Half of the width, in standard errors, of an interval that holds 95 % of a normal distribution.
 NORMAL_95 = 1.959963984540054
 SECONDS_BETWEEN_LINES = 15.0
-# The smallest allowed sample, in queries for each stratum.
-FEWEST_PER_STRATUM = 32
+FEWEST_PER_STRATUM = 32  # the smallest allowed sample, in queries for each stratum
 
 
 class RetrievalMean(NamedTuple):

@@ -54,9 +54,7 @@ def parse_query(text: str, class_names: Sequence[str]) -> Query:
     separators = list(re.finditer(r',|(?<!\S)and(?=\s)', text, flags=re.IGNORECASE))
     starts = [0, *(separator.end() for separator in separators)]
     ends = [*(separator.start() for separator in separators), len(text)]
-    positives: list[int] = []
-    negatives: list[int] = []
-    first = 0
+    positives, negatives, first = list[int](), list[int](), 0
     while first < len(starts):
         # From the longest piece of text to the shortest: a name may contain separators.
         for last in reversed(range(first, len(ends))):
