@@ -35,24 +35,38 @@ class MissingBoxes(MissingLabels):
         missing_ratio: Ratio, or for ``rule='bernoulli'`` rates of the classes, see :class:`MissingLabels`.
         rule: How many of the n boxes of an image are hidden: ``'bernoulli'``, each with the probability
             ``missing_ratio``, or ``'floor'``, all but floor(n (1 - ``missing_ratio``)) + 1.
-        **kwargs: ``order``, ``keep_one``, ``hidden``, ``seed`` and ``lazy_init`` of :class:`MissingLabels`. With
-            ``hidden='negative'`` a hidden box is removed. With ``'unknown'`` it is ignored, which MMDetection's
-            assigners do with an ``ignore_iof_thr`` above 0, in images that keep a box.
+        order: Which boxes of an image are hidden: ``'random'``, or ``'smallest_first'``, as annotators miss small
+            objects first.
+        keep_one: Whether ``rule='bernoulli'`` leaves an image with boxes at least one, the last in the order.
+        hidden: ``'negative'``, a hidden box is removed, or ``'unknown'``, it is ignored, which MMDetection's assigners
+            do with an ``ignore_iof_thr`` above 0, in images that keep a box.
+        seed: Determines what is hidden, together with the names of the images and the numbers of the boxes.
+        lazy_init: Whether to leave reading to :meth:`full_init`. The wrapped dataset has a ``lazy_init`` of its own.
     """
-
-    needs_areas = False  # it reads the areas of the boxes itself
 
     def __init__(
         self,
         dataset: BaseDataset | dict,
         missing_ratio: float | Sequence[float] | Mapping[str, float],
         rule: str = 'bernoulli',
-        **kwargs,
+        *,
+        order: str = 'random',
+        keep_one: bool = False,
+        hidden: str = 'negative',
+        seed: int = 0,
+        lazy_init: bool = False,
     ):
         # The fate of all boxes, sample by sample, and the start of each sample among them. These are arrays without
         # Python objects: workers that are forked share them instead of copying them.
         self._fates, self._starts = np.empty(0, dtype=np.int8), np.zeros(1, dtype=np.int64)
-        super().__init__(dataset, missing_ratio, rule, **kwargs)
+        super().__init__(
+            dataset, missing_ratio, rule, order=order, keep_one=keep_one, hidden=hidden, seed=seed, lazy_init=lazy_init
+        )
+
+    def full_init(self) -> None:
+        """Load the wrapped dataset, and choose the hidden boxes."""
+        self.needs_areas = False  # of the largest objects: relabel reads the areas of the boxes itself
+        super().full_init()
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
         """Return the labels, minus each class whose boxes are all hidden."""

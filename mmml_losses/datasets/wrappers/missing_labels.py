@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from numbers import Real
+from typing import cast
 
 import numpy as np
 from mmengine.dataset import BaseDataset
@@ -88,6 +89,7 @@ class MissingLabels(LabelWrapper):
         self.hidden = check_choice('hidden', hidden, HIDDEN_VALUES)
         self.seed = check_seed(seed)
         self.keep_one = check_flag('keep_one', keep_one)
+        self.needs_areas = order == 'smallest_first'
         self.missing_ratio = _checked_rates(missing_ratio)
         if not isinstance(self.missing_ratio, float) and (rule == 'floor' or order == 'smallest_first'):
             setting = f'rule={rule!r}' if rule == 'floor' else f'order={order!r}'
@@ -98,11 +100,6 @@ class MissingLabels(LabelWrapper):
         if keep_one and rule == 'floor':
             raise ValueError("keep_one must be False for rule='floor', which leaves at least one label, got True")
         super().__init__(dataset, lazy_init=lazy_init)
-
-    @property
-    def needs_areas(self) -> bool:
-        """Whether the labels depend on areas."""
-        return self.order == 'smallest_first'
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
         """Return the labels without hidden positives."""
@@ -133,7 +130,7 @@ class MissingLabels(LabelWrapper):
         draws = uniform_numbers(self.seed, self.stream, samples.keys, rows, numbers)
         counts = np.bincount(rows, minlength=len(samples.labels))
         if self.rule == 'floor':
-            num_hidden = counts - num_left(counts, self.missing_ratio)
+            num_hidden = counts - num_left(counts, cast('float', self.missing_ratio))  # no other is accepted
         else:
             rates = self._class_rates(samples.classes)[columns]
             num_hidden = np.bincount(rows[draws < rates], minlength=len(counts))
@@ -176,12 +173,12 @@ def _ranks(rows: np.ndarray, counts: np.ndarray, draws: np.ndarray, areas: np.nd
 
 
 def _checked_rates(rates: float | Sequence[float] | Mapping[str, float]) -> float | list[float] | dict[str, float]:
-    if isinstance(rates, Real):
-        return check_ratio('missing_ratio', rates)
     if isinstance(rates, Mapping):
         return {str(name): check_ratio(f'missing_ratio of {name!r}', rate) for name, rate in rates.items()}
     if isinstance(rates, (Sequence, np.ndarray)) and not isinstance(rates, str):
         return [check_ratio(f'missing_ratio of class {index}', rate) for index, rate in enumerate(rates)]
+    if isinstance(rates, Real):
+        return check_ratio('missing_ratio', rates)
     raise ValueError(f'missing_ratio must be a number, or a list or dict with one for each class, got {rates!r}')
 
 
