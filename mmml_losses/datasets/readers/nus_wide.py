@@ -148,7 +148,7 @@ class NUSWIDE(MultiLabelReader):
                 raise AnnotationError(f'{place}: {name} is there more than once')
             seen.add(name)
             if CSV_SPLITS[split] == self.split:
-                labels = self.class_indices(_listed(label), f'{place}, label')
+                labels = self.class_indices(_listed(label), f'{place}, label (concepts, or [] for none)')
                 yield dict(img_path=self.image_path(name, place), gt_label=labels, img_id=name)
 
     def _read_part(self, part: str, classes: dict[str, int]) -> list[tuple[str, list[int]]]:

@@ -168,14 +168,14 @@ class MultiLabelReader(BaseDataset):
             raise AnnotationError(f'{place}: must be a list of classes, got {names!r}')
         unknown = [name for name in names if not isinstance(name, str) or name not in self._index_of]
         if unknown:
-            raise AnnotationError(f'{place}: there is no class {unknown[0]!r} in {self._class_source}')
+            raise AnnotationError(f'{place}: there is no class {", ".join(map(repr, unknown))} in {self._class_source}')
         return sorted({index for name in names if (index := self._index_of[name]) is not None})
 
     def path_below_root(self, name: str) -> str:
         """Return the path of a file that is given relative to ``data_root``."""
         return str(Path(self.data_root) / Path(name).expanduser())
 
-    def image_path(self, name: str, ann_file: str | os.PathLike | None = None) -> str:
+    def image_path(self, name: object, ann_file: str | os.PathLike | None = None) -> str:
         """Return the path of an image below the folder of the images; reject a name that leads out of it.
 
         The error names ``ann_file``, which has the name; by default ``self.ann_file``.
