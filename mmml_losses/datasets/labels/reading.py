@@ -113,7 +113,9 @@ class _Rows:
     def all_original(self) -> np.ndarray:
         return self.observed if self.original is None else self.original
 
-    def take(self, positions: np.ndarray) -> _Rows:
+    def take(self, positions: np.ndarray | None) -> _Rows:
+        if positions is None:
+            return self
         return replace(
             self,
             keys=[self.keys[position] for position in positions.tolist()],
@@ -123,8 +125,7 @@ class _Rows:
 
     def seen_through(self, view: LabelView) -> _Rows:
         """Return these rows with the labels of the wrapper around them."""
-        positions, observed = view.positions(), view.observed_labels()
-        rows = self if positions is None else self.take(positions)
+        rows, observed = self.take(view.positions()), view.observed_labels()
         added = (observed == POSITIVE) & (rows.uncorrected != POSITIVE)
         return replace(
             rows,
@@ -137,13 +138,18 @@ class _Rows:
 
     @staticmethod
     def joined(parts: list[_Rows]) -> _Rows:
-        areas = [np.full(part.true.shape, np.nan, np.float32) if part.areas is None else part.areas for part in parts]
+        areas = original = None
+        if any(part.areas is not None for part in parts):
+            unknown = np.float32(np.nan)
+            areas = np.concatenate(
+                [np.full(part.true.shape, unknown) if part.areas is None else part.areas for part in parts]
+            )
+        if any(part.original is not None for part in parts):
+            original = np.concatenate([part.all_original for part in parts])
         return _Rows(
             keys=list(chain.from_iterable(part.keys for part in parts)),
-            areas=None if all(part.areas is None for part in parts) else np.concatenate(areas),
-            original=None
-            if all(part.original is None for part in parts)
-            else np.concatenate([part.all_original for part in parts]),
+            areas=areas,
+            original=original,
             **{name: np.concatenate([getattr(part, name) for part in parts]) for name in PER_SAMPLE},
         )
 
