@@ -100,7 +100,7 @@ class PackViews:
 
     def __call__(self, results: dict) -> dict | None:
         """Make the views of a loaded image; None if a transform returns None, as MMEngine's datasets expect."""
-        packed = []
+        packed: list[dict] = []
         for view in self.views:
             sample = view(copy.deepcopy(results))
             if sample is None:

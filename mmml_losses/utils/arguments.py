@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from numbers import Integral, Real
+from typing import TypeVar
 
 import numpy as np
 
+Choice = TypeVar('Choice', bound=str | None)
 
-def check_choice(name: str, value: str | None, choices: Collection[str | None]) -> str | None:
+
+def check_choice(name: str, value: Choice, choices: Collection[str | None]) -> Choice:
     """Read an argument that is one of a few words."""
     if value not in choices:
         raise ValueError(f'{name} must be one of {", ".join(map(repr, choices))}, got {value!r}')

@@ -117,7 +117,7 @@ def _open(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndar
         if math.prod(shape) * dtype.itemsize != info.file_size - header_bytes:
             raise ValueError(f'its shape {shape} and type {dtype} do not fit its {info.file_size} bytes')
         stored_plainly = info.compress_type == zipfile.ZIP_STORED and not fortran_order and dtype.isnative
-        if stored_plainly and math.prod(shape):  # an empty array cannot be mapped
+        if stored_plainly and math.prod(shape) > 0:  # an empty array cannot be mapped
             start = _start_of(path, info) + header_bytes
             values = np.memmap(path, dtype=dtype, mode='r', offset=start, shape=shape).view(np.ndarray)
         else:
@@ -157,9 +157,10 @@ def _start_of(path: str, info: zipfile.ZipInfo) -> int:
 
 def _read(stream: IO[bytes], shape: tuple[int, ...], fortran_order: bool, dtype: np.dtype) -> np.ndarray:
     values = np.empty(shape[::-1] if fortran_order else shape, dtype)
-    buffer, filled = memoryview(values.reshape(-1).view(np.uint8)), 0
+    buffer, filled = values.reshape(-1).view(np.uint8).data, 0
     while filled < len(buffer):
-        count = stream.readinto(buffer[filled:])
+        # A ZipExtFile, which the stubs of zipfile declare as IO[bytes].
+        count = stream.readinto(buffer[filled:])  # type: ignore[attr-defined]
         if not count:
             raise ValueError('the file ends before it does')
         filled += count

@@ -50,9 +50,10 @@ def line_derivatives(
     """
 
     def derivatives(point: np.ndarray) -> Derivatives:
+        intercept, slope = point
         sums, num_pairs = np.zeros(6), 0
         for x, y in blocks():
-            sums += np.array([part.sum() for part in logistic_parts(*point, (x - centre) / width, y)])
+            sums += np.array([part.sum() for part in logistic_parts(intercept, slope, (x - centre) / width, y)])
             num_pairs += x.size
         value, *rest = sums / num_pairs
         return value, np.array(rest[:2]), np.array([[rest[2], rest[3]], [rest[3], rest[4]]])

@@ -116,7 +116,8 @@ def make_digit_scenes(root: str | os.PathLike, **settings) -> Path:
 
 def _write_split(folder: Path, split: str, settings: SceneSettings) -> None:
     generator = SceneGenerator(settings, split)
-    images, annotations = [], []
+    images: list[dict] = []
+    annotations: list[dict] = []
     (folder / split).mkdir()
     for number in range(1, getattr(settings, f'num_{split}') + 1):
         pixels, placed = generator.scene(number)

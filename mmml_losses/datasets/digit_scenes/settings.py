@@ -93,7 +93,8 @@ def _as_tuple(name: str, value) -> tuple:
 def _check_integers(settings: SceneSettings, **limits: tuple[int, int]) -> None:
     for name, (low, high) in limits.items():
         value = getattr(settings, name)
-        if not isinstance(value, Integral) or isinstance(value, bool) or not low <= value <= high:
+        is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+        if not is_integer or not low <= value <= high:
             raise ValueError(f'{name} must be an integer in [{low}, {high}], got {value!r}')
 
 

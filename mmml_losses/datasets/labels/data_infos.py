@@ -34,7 +34,7 @@ def positive_classes(info: dict) -> Sequence[int] | None:
 def class_areas(info: dict) -> dict[int, float]:
     """Return the area of the largest object of each class, by class index, as far as the data info has areas."""
     if info.get('label_areas') is not None:
-        return dict(zip(positive_classes(info), info['label_areas'], strict=True))
+        return dict(zip(positive_classes(info) or (), info['label_areas'], strict=True))
     areas: dict[int, float] = {}
     for instance in info.get('instances') or ():
         if not instance.get('ignore_flag', 0) and instance.get('bbox') is not None:
@@ -52,8 +52,11 @@ def label_row(info: dict, num_classes: int) -> np.ndarray:
     """Return the labels in a data info, (C,) int8 with 1 positive, 0 negative or unobserved, -1 unknown."""
     if info.get('gt_score') is not None:
         return as_labels(info['gt_score'], 'gt_score')
+    classes = positive_classes(info)
+    if classes is None:
+        raise AnnotationError(f'a data info must have {" or ".join(LABEL_KEYS)}, got {", ".join(info)}')
     row = np.zeros(num_classes, dtype=np.int8)
-    row[list(positive_classes(info))] = POSITIVE
+    row[list(classes)] = POSITIVE
     return row
 
 
@@ -239,8 +242,8 @@ def area_array(areas: dict[int, dict[int, float]], shape: tuple[int, int]) -> np
 
 def _image_folders(dataset: BaseDataset) -> tuple[str, ...]:
     """Return the folders of the images, the deepest first, each with a slash at its end."""
-    folders = [*(getattr(dataset, 'data_prefix', None) or {}).values(), getattr(dataset, 'data_root', None)]
-    folders = {_with_slashes(os.fspath(folder)).rstrip('/') + '/' for folder in folders if folder}
+    prefixes = [*(getattr(dataset, 'data_prefix', None) or {}).values(), getattr(dataset, 'data_root', None)]
+    folders = {_with_slashes(os.fspath(folder)).rstrip('/') + '/' for folder in prefixes if folder}
     return tuple(sorted(folders, key=len, reverse=True))
 
 

@@ -203,7 +203,7 @@ def _encoded(mask: np.ndarray, name: str) -> list[list[int]] | str:
     """Return labels as class indices, or as bits where these are far shorter. Positives are always indices."""
     if name == 'positives' or mask.sum() <= mask.size // 16:
         return columns_of(mask)
-    return base64.b64encode(np.packbits(mask)).decode('ascii')
+    return base64.b64encode(np.packbits(mask).tobytes()).decode('ascii')
 
 
 def _from_bits(text: str, shape: tuple[int, int]) -> np.ndarray:

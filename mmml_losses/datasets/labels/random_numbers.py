@@ -9,7 +9,9 @@ from hashlib import blake2b
 import numpy as np
 
 
-def uniform_numbers(seed: int, stream: str, keys: Sequence[str], rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def uniform_numbers(
+    seed: int, stream: str, keys: Sequence[str], rows: np.ndarray, columns: np.ndarray | int
+) -> np.ndarray:
     """Compute a uniform random number for each pair of a sample and a class.
 
     The number depends on the seed, the stream, the name of the sample and the class index alone. It is the same in

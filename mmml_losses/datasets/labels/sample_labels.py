@@ -45,7 +45,7 @@ class SampleLabels:
             samples=len(self.labels),
             positives=int((self.labels == POSITIVE).sum()),
             keys_sha256=_sha256('\0'.join(self.keys).encode('utf-8', 'surrogateescape')),
-            labels_sha256=_sha256(np.ascontiguousarray(self.labels, dtype=np.int8)),
+            labels_sha256=_sha256(np.ascontiguousarray(self.labels, dtype=np.int8).data),
         )
 
 
@@ -77,5 +77,5 @@ def columns_of(mask: np.ndarray) -> list[list[int]]:
     return [columns[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _sha256(content: bytes | np.ndarray) -> str:
+def _sha256(content: bytes | memoryview) -> str:
     return hashlib.sha256(content).hexdigest()

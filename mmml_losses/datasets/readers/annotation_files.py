@@ -11,13 +11,16 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from operator import itemgetter
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...utils.errors import AnnotationError, MissingDataError
 
+Json = TypeVar('Json', dict, list)
 
-def read_json(path: str | os.PathLike, kind: type[dict] | type[list]) -> dict | list:
+
+def read_json(path: str | os.PathLike, kind: type[Json]) -> Json:
     """Read a json file that must hold a dict, or a list."""
     try:
         content = json.loads(Path(path).read_text(encoding='utf-8'))
@@ -123,14 +126,14 @@ def distinct_names(classes: Mapping[str, str], identifiers: Iterable[str]) -> di
     return {key: name if counts[name] == 1 else f'{name} ({key})' for key, name in names.items()}
 
 
-def box_problem(box: object) -> str:
+def box_problem(box: Any) -> str:
     """Return why something is not a box ``[x, y, width, height]`` with an area; empty if it is one."""
     if not _is_box(box):
         return f'must be four numbers x, y, width and height, got {box!r}'
     return '' if box[2] > 0 and box[3] > 0 else f'must have an area, got {list(box)}'
 
 
-def read_box(box: object, place: str, drop_degenerate: bool = False) -> list[float] | None:
+def read_box(box: Any, place: str, drop_degenerate: bool = False) -> list[float] | None:
     """Read a box ``[x, y, width, height]`` at a place of an annotation file; reject anything else.
 
     A box without an area is None with ``drop_degenerate``, and rejected otherwise.
@@ -143,6 +146,6 @@ def read_box(box: object, place: str, drop_degenerate: bool = False) -> list[flo
     raise AnnotationError(f'{place}: the box {problem}')
 
 
-def _is_box(box: object) -> bool:
+def _is_box(box: Any) -> bool:
     numbers = isinstance(box, (list, tuple, np.ndarray)) and len(box) == 4
     return numbers and all(isinstance(number, Real) and math.isfinite(number) for number in box)

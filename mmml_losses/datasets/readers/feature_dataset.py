@@ -121,8 +121,8 @@ class FeatureDataset(MultiLabelReader):
         return self._checked_labels(labels, name)[self.rows()]
 
     def _choose_columns(self, file: FeatureFile, num_classes: int) -> None:
-        names = self._read_names(file, self.classes_name, self.needs_classes, num_classes)
-        names = [str(index) for index in range(num_classes)] if names is None else list(map(str, names))
+        stored = self._read_names(file, self.classes_name, self.needs_classes, num_classes)
+        names = list(map(str, range(num_classes) if stored is None else stored))
         self._columns = [names.index(name) for name in self.choose_classes(names, self.ann_file)]
         self._num_columns = num_classes
 
@@ -150,7 +150,7 @@ class FeatureDataset(MultiLabelReader):
                 row, column = wrong[0]
                 raise AnnotationError(
                     f'{self.ann_file}, array {name!r}: labels must be 1, 0, -1 for unknown, or between 0 and 1, got '
-                    f'{block[row, column]:g} for class {self.CLASSES[column]!r} in row {start + row}'
+                    f'{block[row, column]:g} for class {self._metainfo["classes"][column]!r} in row {start + row}'
                 )
             found[start : start + len(block)] = block
         return found
@@ -181,7 +181,9 @@ def feature_statistics(datasets: Iterable[FeatureDataset]) -> tuple[np.ndarray, 
 
     A constant feature has the deviation 1, so that a division by it changes nothing. All datasets must have the same D.
     """
-    count, mean, squares = 0, 0.0, 0.0
+    count = 0
+    mean: np.ndarray = np.zeros(())
+    squares: np.ndarray = np.zeros(())
     for dataset in datasets:
         for block in dataset.feature_blocks():
             block = block.astype(np.float64)

@@ -126,8 +126,9 @@ class VOC(MultiLabelReader):
 
 def _box_area(thing: ElementTree.Element, width: float, height: float) -> float:
     """Return the area of a box within the image as a fraction of it, or in pixels if the image's size is unknown."""
-    sides = [thing.findtext(f'bndbox/{side}') for side in ('xmin', 'ymin', 'xmax', 'ymax')]
-    if None in sides:
+    found = (thing.findtext(f'bndbox/{side}') for side in ('xmin', 'ymin', 'xmax', 'ymax'))
+    sides = [text for text in found if text is not None]
+    if len(sides) < 4:
         raise ValueError('an object has no box')
     left, top, right, bottom = map(float, sides)  # a few are fractional
     # Pixels count from 1, and a box contains its last ones.

@@ -147,7 +147,7 @@ class VQASoftAnswers(MultiLabelReader):
         unknown = [question_id for question_id in wanted if question_id not in position_of]
         if unknown:
             raise ValueError(f'question_ids must be ids of {type(self).__name__}, got {unknown[0]}')
-        labels = np.zeros((len(wanted), len(self.CLASSES)), dtype=np.float32)
+        labels = np.zeros((len(wanted), len(self._metainfo['classes'])), dtype=np.float32)
         for row, question_id in zip(labels, wanted, strict=True):
             row[:] = score_row(BaseDataset.get_data_info(self, position_of[question_id]), len(row))
         return labels

@@ -51,9 +51,8 @@ def read_drawn_labels(dataset: BaseDataset) -> DrawnLabels:
         list(chain.from_iterable(part.keys for part in sources)),
         np.concatenate([part.labels for part in sources]),
     )
-    positions = _source_positions(dataset)
-    if np.array_equal(positions, np.arange(len(source.labels))):
-        positions = None
+    found = _source_positions(dataset)
+    positions = None if np.array_equal(found, np.arange(len(source.labels))) else found
     return DrawnLabels(source, positions, observed.labels, _settings(dataset))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from numbers import Integral
 
 import numpy as np
 from mmengine.dataset import BaseDataset, force_full_init
@@ -224,12 +223,12 @@ class LabelWrapper(LabelView):
 
 def _as_index(indices: Sequence[int] | int) -> slice | np.ndarray:
     """Convert MMEngine's index of a subset (the first n, the last n, or a list) to numpy's."""
-    if isinstance(indices, Integral) and not isinstance(indices, bool):
+    if isinstance(indices, (int, np.integer)) and not isinstance(indices, bool):
         return slice(indices) if indices >= 0 else slice(indices, None)
     return _as_positions(indices, 'indices must be a whole number or positions')
 
 
-def _as_positions(positions: Sequence[int] | np.ndarray, rule: str) -> np.ndarray:
+def _as_positions(positions: object, rule: str) -> np.ndarray:
     """Return positions as (N,) int64. Reject a mask, which would mean the first two samples."""
     found = np.asarray(positions)
     if found.ndim != 1 or (found.size and found.dtype.kind not in 'iu'):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from mmengine.dataset import BaseDataset
@@ -72,7 +73,7 @@ class LongTailed(LabelWrapper):
         seed: int = 0,
         lazy_init: bool = False,
     ):
-        given = dict(largest=largest, smallest=smallest, shape=shape, order=order, fill_up=fill_up)
+        given: dict[str, Any] = dict(largest=largest, smallest=smallest, shape=shape, order=order, fill_up=fill_up)
         given = {name: value for name, value in given.items() if value is not None}
         if split is not None and given:
             raise ValueError(f'{", ".join(given)} must not be given with split={split!r}, which is a fixed list')

@@ -106,11 +106,11 @@ class LongTail:
         sentences = [f'{figures}, of {self.num_samples:,} images; {self.deviation:.1%} of the labels off the curve']
         short = [
             f'{classes[c]} ({self.available[c]:,} of {self.curve[c]:,})'
-            for c in np.flatnonzero(self.available < self.curve)
+            for c in np.flatnonzero(self.available < self.curve).tolist()
         ]
         if short:
             sentences.append(f'Fewer images than on the curve: {listed(short)}')
-        empty = [classes[c] for c in np.flatnonzero(self.available == 0)]
+        empty = [classes[c] for c in np.flatnonzero(self.available == 0).tolist()]
         if empty:
             sentences.append(f'Without an image, and not on the curve: {listed(empty)}')
         return '. '.join(sentences)
@@ -166,7 +166,7 @@ def describe_tail(counts: np.ndarray, classes: Sequence[str], num_images: int) -
     present = np.flatnonzero(counts)
     if not len(present):
         return f'{num_images:,} images without a positive label'
-    rarest, most = present[counts[present].argmin()], counts.argmax()
+    rarest, most = int(present[counts[present].argmin()]), int(counts.argmax())
     groups = '/'.join(str(len(members)) for members in group_classes(counts[present]).values())
     return (
         f'{num_images:,} images with {counts.sum():,} labels, from {counts[rarest]:,} ({classes[rarest]}) to '
