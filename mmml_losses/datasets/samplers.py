@@ -24,7 +24,7 @@ LONGEST_EPOCH = 100_000_000
 
 @DATA_SAMPLERS.register_module()
 class ClassAwareSampler(Sampler):
-    """Draws classes in turn and images of these classes, the re-sampling (RS) of the long-tailed benchmarks.
+    """Draw classes in turn and images of these classes, the re-sampling (RS) of the long-tailed benchmarks.
 
     All classes have a turn in random order, then again in another order, and so on. In its turn a class gives its next
     ``num_samples_cls`` images: all of them in random order, then again in another order. So the numbers of turns of two
@@ -76,7 +76,7 @@ class ClassAwareSampler(Sampler):
         self._log_epoch(len(dataset), num_classes)
 
     def __iter__(self) -> Iterator[int]:
-        """Iterate over the samples of this process in the epoch that was set."""
+        """Iterate over the samples of this process in the epoch of :meth:`set_epoch`."""
         return iter(self.sequence(self.num_samples * self.world_size)[self.rank :: self.world_size].tolist())
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ class ClassAwareSampler(Sampler):
         self.epoch = epoch
 
     def sequence(self, length: int | None = None) -> np.ndarray:
-        """Return the samples of all processes in the epoch that was set, (length,) int64.
+        """Return the samples of all processes in the epoch of :meth:`set_epoch`, (length,) int64.
 
         The default length is one epoch; a longer sequence begins with the shorter one.
         """
@@ -105,7 +105,7 @@ class ClassAwareSampler(Sampler):
         return images[firsts[:, None] + np.arange(self.num_samples_cls)].ravel()[:length]
 
     def _shuffled_images(self, num_each: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return at least ``num_each`` images of each class in random order, and the start of each class."""
+        """Return at least ``num_each`` shuffled images of each class, class by class, and where each class starts."""
         num_rounds = -(-num_each // self._sizes)  # rounded up
         lengths = num_rounds * self._sizes
         starts = np.cumsum(lengths) - lengths
@@ -123,7 +123,8 @@ class ClassAwareSampler(Sampler):
     def _shuffled_within(self, names: list[str], groups: np.ndarray, members: np.ndarray) -> np.ndarray:
         """Return the order of positions in which the members of each group are shuffled.
 
-        Positions have an ascending group and an identity in it, both (N,); the order depends on the group's name.
+        ``groups``, ascending, and ``members`` have the group of each position and its number in the group, both (N,).
+        The order depends on the name of the group in ``names``, the seed and the epoch.
         """
         draws = uniform_numbers(self.seed, f'{type(self).__name__}/{self.epoch}', names, groups, members)
         # Sorting one key is faster than two. It has space for more groups than an epoch can have samples, and for the
@@ -161,7 +162,7 @@ class ClassAwareSampler(Sampler):
 
 
 def _images_of_classes(dataset: BaseDataset) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Return the classes with images, the size of each, their images class by class, and the number of all classes."""
+    """Return the classes that have images, how many each has, these images class by class, and C."""
     try:
         labels = read_labels(dataset).labels
         classes, images = np.nonzero((labels > 0).T)

@@ -15,7 +15,7 @@ from .readers.annotation_files import box_problem
 
 @TRANSFORMS.register_module()
 class CropToBox:
-    """Cuts the box of a sample out of the loaded image; put it after ``LoadImageFromFile``.
+    """Cut the box of a sample out of the loaded image; put it after ``LoadImageFromFile``.
 
     It needs ``img``, (H, W) or (H, W, channels), and ``bbox`` as ``[x, y, width, height]`` in pixels, from readers of
     persons and object instances. A box that ends between two pixels is rounded outwards, and clipped to the image. It
@@ -57,7 +57,7 @@ class CropToBox:
         return results
 
     def _ends(self, start: float, size: float, limit: int) -> tuple[int, int]:
-        """Return the first pixel, and the one after the last."""
+        """Return the first pixel of one side of the box with its margin, and the pixel after its last."""
         context = self.margin * size
         return max(math.floor(start - context), 0), min(math.ceil(start + size + context), limit)
 
@@ -70,7 +70,7 @@ LABELS = ('gt_label', 'gt_score')
 
 @TRANSFORMS.register_module()
 class PackViews:
-    """Makes several views of a loaded image and packs them as one sample; the last step of a pipeline.
+    """Make several views of a loaded image and pack them as one sample; the last step of a pipeline.
 
     The sample is ``dict(inputs=[V images], data_samples=...)``, in the order of ``views``. The data sample is the one
     of the first view, with ``num_views`` added. :class:`mmml_losses.models.MultiLabelPreprocessor` makes a list of V
@@ -80,7 +80,7 @@ class PackViews:
     Args:
         views: A pipeline for each view, at least two. ``[]`` is the image as it was loaded, and a pipeline may be
             repeated. A transform that changes labels is rejected: they belong to all views.
-        pack: Config of the transform that packs each of them, MMPretrain's ``PackInputs`` by default.
+        pack: Config of the transform that packs each view, MMPretrain's ``PackInputs`` by default.
 
     Example:
         >>> augment = [dict(type='RandomFlip', prob=0.5), dict(type='ColorJitter', brightness=0.3)]

@@ -12,14 +12,14 @@ Choice = TypeVar('Choice', bound=str | None)
 
 
 def check_choice(name: str, value: Choice, choices: Collection[str | None]) -> Choice:
-    """Read an argument that is one of a few words."""
+    """Return an argument that is one of ``choices``; raise a ValueError for any other value."""
     if value not in choices:
         raise ValueError(f'{name} must be one of {", ".join(map(repr, choices))}, got {value!r}')
     return value
 
 
 def check_ratio(name: str, value: float) -> float:
-    """Read a number in [0, 1]."""
+    """Return a number in [0, 1] as a float; raise a ValueError for any other value."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:
         raise ValueError(f'{name} must be in [0, 1], got {value!r}')
     return float(value)
@@ -40,14 +40,14 @@ def check_at_least_0(**arguments: float) -> None:
 
 
 def check_flag(name: str, value: bool) -> bool:
-    """Read True or False: a word such as ``'no'`` would count as True."""
+    """Return a bool; raise a ValueError for any other value, such as ``'no'``, which would count as True."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f'{name} must be True or False, got {value!r}')
     return bool(value)
 
 
 def check_seed(value: int) -> int:
-    """Read a seed."""
+    """Return a seed as an int; raise a ValueError unless it is an integer."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ValueError(f'seed must be an integer, got {value!r}')
     return int(value)

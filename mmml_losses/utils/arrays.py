@@ -1,4 +1,4 @@
-"""Checks and conversions of the arrays that all measures share, without needless copies."""
+"""Check and convert arrays of scores and labels, without needless copies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def as_array(values: ArrayLike | float) -> np.ndarray:
 
 
 def as_scores(scores: ArrayLike, name: str = 'scores') -> np.ndarray:
-    """Read scores as an (N, C) array of real numbers without NaN; infinities are scores like any other."""
+    """Read scores as an (N, C) array of real numbers without NaN; infinities are allowed."""
     array = as_array(scores)
     if array.ndim != 2:
         raise ValueError(f'{name} must have the shape (samples, classes), got {array.shape}')
@@ -77,7 +77,7 @@ def as_labels(labels: ArrayLike, name: str = 'labels') -> np.ndarray:
 
 
 def as_labels_of(scores: np.ndarray, labels: ArrayLike, scores_name: str = 'scores') -> np.ndarray:
-    """Read labels that belong to scores of the same shape."""
+    """Read labels as :func:`as_labels` does; reject them unless they have the shape of ``scores``."""
     array = as_array(labels)
     if array.shape != scores.shape:
         raise ValueError(f'labels must have the shape of {scores_name} {scores.shape}, got {array.shape}')
@@ -85,7 +85,7 @@ def as_labels_of(scores: np.ndarray, labels: ArrayLike, scores_name: str = 'scor
 
 
 def check_whole_number(name: str, value: int, least: int | None = None) -> None:
-    """Reject a value that is not a whole number, or too small."""
+    """Raise a ValueError for a value that is not a whole number, or is below ``least``."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise ValueError(f'{name} must be a whole number, got {value!r}')
     if least is not None and value < least:
@@ -93,7 +93,7 @@ def check_whole_number(name: str, value: int, least: int | None = None) -> None:
 
 
 def checked_empty(empty: Empty, is_empty: np.ndarray, what: str) -> Empty:
-    """Read the treatment of classes (samples) without a positive label, and reject them if it is ``'error'``."""
+    """Return how a mean treats classes or samples (``what``) without a positive label; reject these for ``'error'``."""
     if empty not in ('skip', 'zero', 'error'):
         raise ValueError(f"empty must be 'skip', 'zero' or 'error', got {empty!r}")
     if empty == 'error' and is_empty.any():
@@ -105,14 +105,14 @@ def checked_empty(empty: Empty, is_empty: np.ndarray, what: str) -> Empty:
 
 
 def row_blocks(num_rows: int, num_columns: int) -> Iterator[slice]:
-    """Cut the rows of a matrix into blocks of about ``BLOCK_ENTRIES`` entries."""
+    """Yield slices of rows that cut a matrix into blocks of about ``BLOCK_ENTRIES`` entries."""
     step = max(1, BLOCK_ENTRIES // max(1, num_columns))
     for start in range(0, num_rows, step):
         yield slice(start, min(start + step, num_rows))
 
 
 def column_blocks(num_rows: int, num_columns: int) -> Iterator[slice]:
-    """Cut the columns of a row-major matrix into blocks that use whole cache lines.
+    """Yield slices of columns that cut a row-major matrix into blocks of whole cache lines.
 
     A block is as large as one of :func:`row_blocks`, or as wide as a cache line of labels if that is more, up to 16
     times that size.

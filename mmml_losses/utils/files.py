@@ -43,8 +43,8 @@ class FeatureFile:
     """The arrays of an ``.npz`` file, which are read on request.
 
     Attributes:
-        path: Its absolute path.
-        names: Names of its arrays, in their order.
+        path: Absolute path of the file.
+        names: Names of the arrays, in the order of the file.
 
     Raises:
         MissingDataError: There is no such file.
@@ -65,7 +65,7 @@ class FeatureFile:
             raise AnnotationError(f'{self.path} has several arrays of one name')
 
     def array(self, name: str) -> StoredArray:
-        """Open one of the arrays; reject an absent one, and one that cannot be read safely."""
+        """Open the array of this name; reject a name that the file lacks, and an array that cannot be read safely."""
         if name not in self.names:
             raise AnnotationError(f'{self.path} has no array {name!r}, it has {", ".join(self.names) or "none"}')
         return StoredArray(self.path, name)
@@ -75,8 +75,8 @@ class StoredArray:
     """An array of an ``.npz`` file that is in memory only once.
 
     An uncompressed array (``numpy.savez``) is mapped: its pages are read from the file when they are used, and all
-    processes share them. A compressed array (``numpy.savez_compressed``), or one in another order than C's, is read
-    when it is opened. A copy or deep copy is the same array, and an unpickled array is opened again. ``values`` is the
+    processes share them. A compressed array (``numpy.savez_compressed``), or one in Fortran order, is read when it is
+    opened. A copy or deep copy is the same array, and an unpickled array is opened again. ``values`` is the
     array, read-only.
     """
 
@@ -145,7 +145,7 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
 
 
 def _start_of(path: str, info: zipfile.ZipInfo) -> int:
-    """Return the start of the content of a member, from the header before it, which has its own length."""
+    """Return the position in a zip file where the content of a member starts, behind a header of variable length."""
     with Path(path).open('rb') as file:
         file.seek(info.header_offset)
         _, name_bytes, extra_bytes = LOCAL_HEADER.unpack(file.read(LOCAL_HEADER.size))

@@ -75,7 +75,7 @@ def checked_groups(
 
 
 def checked_frequencies(class_frequencies: ArrayLike, num_classes: int | None = None) -> np.ndarray:
-    """Return class frequencies as a (C,) array of numbers that are finite and at least 0; reject another C."""
+    """Return frequencies as a (C,) array; reject infinite or negative numbers, and C other than ``num_classes``."""
     try:
         frequencies = as_array(class_frequencies)
     except (TypeError, ValueError) as error:
@@ -97,7 +97,7 @@ def checked_frequencies(class_frequencies: ArrayLike, num_classes: int | None = 
 
 
 def read_class_frequencies(path: str | os.PathLike) -> tuple[np.ndarray, float | None]:
-    """Read class frequencies, and the number of images if the file has it, from a json file.
+    """Read class frequencies, and the number of images (None if it is not in the file), from a json file.
 
     The file holds a list, or an object with the list under ``class_frequencies`` and, optionally, the number of images
     under ``num_samples``. The key ``class_freq``, which the published lists of VOC-LT and COCO-LT use, means the same
@@ -119,5 +119,5 @@ def read_class_frequencies(path: str | os.PathLike) -> tuple[np.ndarray, float |
 
 
 def load_class_frequencies(path: str | os.PathLike) -> np.ndarray:
-    """Return the (C,) class frequencies of a json file, see :func:`read_class_frequencies`."""
+    """Read the (C,) class frequencies from a json file in the form of :func:`read_class_frequencies`."""
     return read_class_frequencies(path)[0]

@@ -16,7 +16,7 @@ LAST_STEP = 1e-12
 
 
 def logistic_loss(log_odds: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    r"""Compute the negative log-likelihood of each label, exact in both tails.
+    r"""Compute the negative log-likelihood of each label at its log-odds, exact in both tails.
 
     It is :math:`y \log(1 + e^{-x}) + (1 - y) \log(1 + e^x)`, where the label :math:`y` may be soft.
     """
@@ -30,7 +30,8 @@ def logistic_parts(intercept: float, slope: float, x: np.ndarray, y: np.ndarray)
     """Compute the loss of each label at log-odds ``intercept + slope * x``, and its derivatives.
 
     Returns:
-        The loss, its two first derivatives and its three second ones, from all by the intercept to all by the slope.
+        Six arrays of the shape of x: the loss; its derivatives by intercept a and slope b; and its second derivatives
+        by a twice, by a and b, and by b twice.
     """
     t = intercept + slope * x
     decay = np.exp(-np.abs(t))
@@ -43,10 +44,10 @@ def logistic_parts(intercept: float, slope: float, x: np.ndarray, y: np.ndarray)
 def line_derivatives(
     blocks: Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]], centre: float, width: float
 ) -> Callable[[np.ndarray], Derivatives]:
-    """Return the mean loss as a function of intercept and slope over ``(x - centre) / width``.
+    """Return a function that computes the mean logistic loss, and its derivatives, at a point (intercept, slope).
 
-    ``blocks`` returns log-odds x and labels y, block by block. About the mean and range of x should be ``centre`` and
-    ``width``: Newton's steps do not depend on them, but the rounding of their equations does.
+    The log-odds are ``intercept + slope * (x - centre) / width``; ``blocks`` returns x and labels y, block by block.
+    ``centre`` and ``width`` should be about the mean and range of x: they reduce the rounding of Newton's equations.
     """
 
     def derivatives(point: np.ndarray) -> Derivatives:
@@ -64,10 +65,12 @@ def line_derivatives(
 def minimise(
     derivatives: Callable[[np.ndarray], Derivatives], start: np.ndarray, at_start: Derivatives | None = None
 ) -> tuple[np.ndarray, bool]:
-    """Minimise a convex function by Newton's method, with steps halved until it falls as its slope promises.
+    """Minimise a convex function by Newton's method, halving steps that do not lower it enough.
+
+    ``derivatives`` computes value, gradient and second derivatives at a point; ``at_start`` has them at ``start``.
 
     Returns:
-        The last point, and whether it is the minimum; it is not where rounding has taken all curvature away.
+        The last point, and whether it is the minimum; False if rounding makes the second derivatives useless.
     """
     point = start
     value, gradient, curvature = at_start or derivatives(start)
@@ -94,7 +97,7 @@ def minimise(
 def fit_bounded_line(
     x: np.ndarray, y: np.ndarray, lower: float, upper: float, with_intercept: bool = True
 ) -> tuple[float, float]:
-    """Fit the line with the least negative log-likelihood among those with a slope between two bounds.
+    """Fit log-odds ``slope * x + intercept`` to labels by maximum likelihood, with the slope between two bounds.
 
     Args:
         x: (n,) log-odds.
@@ -104,7 +107,7 @@ def fit_bounded_line(
         with_intercept: Whether to fit an intercept; otherwise it is 0.
 
     Returns:
-        Slope and intercept. The slope is 1 where the log-odds do not determine it.
+        Slope and intercept. The slope is 1, or the nearest bound, if the log-odds do not determine it (all are 0).
     """
     rate = y.mean()
     centre = x.mean() if with_intercept else 0.0
@@ -130,7 +133,7 @@ def fit_bounded_line(
 
 
 def _intercept_for(slope: float, x: np.ndarray, y: np.ndarray) -> float:
-    """Find the intercept at which the residuals add to 0, by bisection: where all are saturated Newton's steps fail."""
+    """Find the best intercept for a slope by bisection; Newton's method fails if all probabilities are near 0 or 1."""
     t, rate = slope * x, np.log(y.mean()) - np.log1p(-y.mean())
     low, high = rate - t.max(), rate - t.min()
     while low < (middle := (low + high) / 2) < high:

@@ -59,7 +59,7 @@ class DigitScenes(CocoMultiLabel):
         super().__init__(ann_file=ann_file(split), data_root=data_root, data_prefix=split, **kwargs)
 
     def missing_files(self) -> list[str]:
-        """Return nothing: missing files are made."""
+        """Return an empty list, because missing files are made."""
         return []
 
     def load_data_list(self) -> list[dict]:
@@ -153,7 +153,7 @@ def _annotation(placed: Placed, image_id: int, annotation_id: int) -> dict:
 
 @contextmanager
 def _appearing_at_once(root: Path) -> Iterator[Path]:
-    """Make a folder next to ``root`` that replaces it at the end, unless another process was faster."""
+    """Yield a temporary folder; rename it to ``root`` at the end, unless another process has made ``root``."""
     root.parent.mkdir(parents=True, exist_ok=True)
     folder = root.with_name(f'.{root.name}.{uuid.uuid4().hex}')
     folder.mkdir()
@@ -170,7 +170,7 @@ def _appearing_at_once(root: Path) -> Iterator[Path]:
 
 
 def _remove_abandoned(root: Path) -> None:
-    """Remove folders of killed processes next to ``root``."""
+    """Remove the temporary folders next to ``root`` that killed processes left."""
     for folder in root.parent.glob(f'.{root.name}.{"[0-9a-f]" * 32}'):
         # The folder of a running process may be renamed at any time.
         with suppress(OSError):

@@ -41,7 +41,7 @@ class Placed:
 
 
 class SceneGenerator:
-    """Draws any scene of a split by its number."""
+    """Generator of the scenes of a split, each by its number."""
 
     def __init__(self, settings: SceneSettings, split: str):
         self.settings = settings
@@ -54,7 +54,7 @@ class SceneGenerator:
         self._rng = RandomState()
 
     def scene(self, number: int) -> tuple[np.ndarray, list[Placed]]:
-        """Return pixels (uint8, square) and digits of a scene."""
+        """Return the pixels, (size, size) uint8, and the placed digits of the scene with this number."""
         rng = self._rng
         rng.seed([self.settings.seed, self._split_number, number])
         digits = self._draw_digits(rng)
@@ -95,7 +95,7 @@ class SceneGenerator:
         return render(image, size, degrees)
 
     def _choose_place(self, rng: RandomState, shape: tuple[int, int], placed: list[Placed]) -> tuple[int, int]:
-        """Choose the first place with little overlap with earlier digits, or else the place with the least overlap."""
+        """Return the first random position (x, y) with little overlap with earlier digits, or else the best one."""
         height, width = shape
         x = rng.randint(0, self.settings.image_size - width + 1, size=PLACES_TRIED, dtype=np.int64)
         y = rng.randint(0, self.settings.image_size - height + 1, size=PLACES_TRIED, dtype=np.int64)
@@ -110,7 +110,7 @@ class SceneGenerator:
         return int(x[best]), int(y[best])
 
     def _paint(self, rng: RandomState, canvas: np.ndarray, ink: np.ndarray, x: int, y: int) -> None:
-        """Lighten the canvas where there is ink."""
+        """Lighten the canvas, from (x, y) on, where there is ink."""
         low, high = (round(1000 * contrast) for contrast in self.settings.contrast)
         contrast = draw_integer(rng, low, high)
         area = canvas[y : y + ink.shape[0], x : x + ink.shape[1]]
@@ -154,9 +154,10 @@ def split_sources(targets: np.ndarray, seed: int) -> dict[str, list[np.ndarray]]
 
 
 def plan_labels(settings: SceneSettings) -> list[tuple[int, int, tuple[float, float]]]:
-    """Return the order of drawing the labels: ``(digit, parent, (chance without, chance with the parent))``.
+    """Return the digits in the order of drawing: ``(digit, parent, (chance without, chance with the parent))``.
 
-    The pairs of ``co_occurrence`` form trees. From the lowest digit of each on, a digit depends on its parent alone.
+    The pairs of ``co_occurrence`` form trees. The lowest digit of a tree comes first and has no parent; each other
+    digit appears with a chance that depends on its parent alone.
     """
     frequencies = settings.class_frequencies
     plan: list[tuple[int, int, tuple[float, float]]] = []
@@ -182,7 +183,7 @@ def plan_labels(settings: SceneSettings) -> list[tuple[int, int, tuple[float, fl
 
 
 def render(image: np.ndarray, size: int, degrees: int) -> np.ndarray:
-    """Enlarge and turn a digit image, and return its ink, 0 to 255, in the smallest box that contains it."""
+    """Scale a digit image to ``size`` pixels and turn it; return its ink, 0 to 255, in the smallest box around it."""
     cos, sin = (round(turn(math.radians(degrees)) * ONE) for turn in (math.cos, math.sin))
     side = -(-size * (abs(cos) + abs(sin)) // ONE)
     # Centres of the pixels in half pixels from the middle, and their positions in the digit image.
@@ -207,7 +208,7 @@ def interpolate(grid: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.nda
 
 
 def cut_fragment(rng: RandomState, image: np.ndarray) -> np.ndarray:
-    """Keep half of the rows or columns of a digit image."""
+    """Keep a random half of the rows or columns of a digit image; the rest becomes paper (0)."""
     half = DIGIT_SIDE // 2
     start = MARGIN + draw_integer(rng, 0, half)
     kept = np.zeros_like(image)

@@ -1,1 +1,1 @@
-"""The labels of a dataset: read, drawn, saved."""
+"""Read the labels of a dataset, draw random numbers for them, and save them."""

@@ -21,7 +21,7 @@ LABEL_KEYS = ('gt_label', 'gt_score', 'instances')
 
 
 def positive_classes(info: dict) -> Sequence[int] | None:
-    """Return the class indices in ``gt_label``, or else of the boxes that are not ignored; None without either."""
+    """Return the class indices in ``gt_label``, or else of the boxes that are not ignored; None if it has neither."""
     labels = info.get('gt_label')
     if labels is not None:
         return labels if isinstance(labels, (list, tuple)) else np.atleast_1d(labels).tolist()
@@ -32,7 +32,7 @@ def positive_classes(info: dict) -> Sequence[int] | None:
 
 
 def class_areas(info: dict) -> dict[int, float]:
-    """Return the area of the largest object of each class, by class index, as far as the data info has areas."""
+    """Return the area of the largest object by class index, for the classes whose areas the data info has."""
     if info.get('label_areas') is not None:
         return dict(zip(positive_classes(info) or (), info['label_areas'], strict=True))
     areas: dict[int, float] = {}
@@ -43,7 +43,7 @@ def class_areas(info: dict) -> dict[int, float]:
 
 
 def box_area(instance: dict) -> float:
-    """Return the area of a box in pixels."""
+    """Return the area of the ``bbox`` (left, top, right, bottom) of a box in pixels."""
     left, top, right, bottom = instance['bbox']
     return max(right - left, 0) * max(bottom - top, 0)
 
@@ -66,7 +66,7 @@ def has_boxes_only(info: dict) -> bool:
 
 
 def as_unknown(instance: dict) -> dict:
-    """Return a box as ignored and unknown; a box that the annotation ignores (a crowd) stays as it is."""
+    """Return a copy of a box, marked as ignored and unknown; a box that is already ignored (a crowd) stays as it is."""
     return instance if instance.get('ignore_flag', 0) else instance | dict(ignore_flag=1, is_unknown=True)
 
 
@@ -76,7 +76,7 @@ def write_labels(info: dict, row: np.ndarray, with_score: bool) -> None:
     Boxes of a class follow its label: they are removed where a positive became 0, ignored where it became unknown, and
     stay otherwise. Boxes that the annotation ignores (crowds) stay.
 
-    The data info has its own labels as ``true_label``, and is changed in place, but not the objects in it. With
+    ``info`` must have its original labels as ``true_label``. It is changed in place, but not the objects in it. With
     ``with_score`` it gets ``gt_score`` even if it had none, unless it has boxes only.
     """
     if 'label_areas' in info:
@@ -100,7 +100,7 @@ OTHER_KEYS = ('gt_score', 'negative_label', 'unknown_label', 'label_scores')
 
 
 class DatasetKindError(TypeError):
-    """A dataset has no data infos with labels."""
+    """Labels cannot be read from a dataset, because it has no ``get_data_info``."""
 
 
 def read_leaf(
@@ -109,14 +109,14 @@ def read_leaf(
     """Read the labels of a dataset that is no wrapper.
 
     Args:
-        dataset: One with ``get_data_info``.
+        dataset: A dataset with ``get_data_info``.
         num_classes: C; not needed with ``gt_score``.
-        with_areas: Whether to read areas as well.
+        with_areas: Whether to read the areas of objects as well.
 
     Returns:
         A different name for each of the N samples; ``sample_idx`` (N,); the labels (N, C), int8 with 1, 0 and -1, or
         float32 where some are soft; the true labels, which are the same array unless the data infos have others; and
-        the areas (N, C), NaN where unknown, or None without any.
+        the areas (N, C), NaN where unknown, or None if no area is known.
     """
     folders = _image_folders(dataset)
     keys, sample_idx, positives = [], [], []
@@ -188,7 +188,7 @@ def _returns_stored_infos(dataset: BaseDataset) -> bool:
 def _label_array(
     positives: list, gt_score: dict, negative_label: dict, unknown_label: dict, label_scores: dict, num_classes: int
 ) -> np.ndarray:
-    """Return all labels of a dataset, (N, C), from the contents of its data infos by position."""
+    """Return all labels of a dataset, (N, C), from the positives of each sample and the other keys by position."""
     labels = np.zeros((len(positives), num_classes), dtype=np.int8)
     if negative_label:
         labels[list(negative_label)] = UNKNOWN
@@ -214,7 +214,7 @@ def _label_array(
 
 
 def _with_scores(labels: np.ndarray, rows: np.ndarray, columns: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return labels with scores at some places, float32 if one of them is soft."""
+    """Return labels with ``scores`` at ``rows`` and ``columns``, as float32 if one of the scores is soft."""
     # This form also finds NaN.
     wrong = ~((scores == UNKNOWN) | ((scores >= 0) & (scores <= 1)))
     if wrong.any():
@@ -230,7 +230,7 @@ def _with_scores(labels: np.ndarray, rows: np.ndarray, columns: np.ndarray, scor
 
 
 def area_array(areas: dict[int, dict[int, float]], shape: tuple[int, int]) -> np.ndarray | None:
-    """Return areas by sample and class as an (N, C) array, NaN where unknown; None without any."""
+    """Return areas by position and class index as an (N, C) array, NaN where unknown; None if no area is known."""
     if not any(areas.values()):
         return None
     owners = np.repeat(list(areas), [len(by_class) for by_class in areas.values()])
@@ -250,7 +250,7 @@ def _image_folders(dataset: BaseDataset) -> tuple[str, ...]:
 def _key(img_path: str | os.PathLike | None, folders: tuple[str, ...]) -> str:
     """Return the path of an image below the folder of the images; its file name if that folder is unknown.
 
-    The name is empty for a sample without an image: only labels and order identify its dataset.
+    The result is empty for a sample without an image; only labels and order then identify the dataset.
     """
     if img_path is None:
         return ''
@@ -264,7 +264,7 @@ def _with_slashes(path: str) -> str:
 
 
 def numbered(keys: list[str]) -> list[str]:
-    """Return different names: the second sample of a name becomes ``name#2``, or the next name that is free."""
+    """Make names unique: the second sample of a name becomes ``name#2``, or the next name that is free."""
     taken = set(keys)
     if len(taken) == len(keys):
         return keys

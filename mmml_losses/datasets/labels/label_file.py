@@ -29,8 +29,8 @@ class LabelFile:
     Attributes:
         path: The file.
         classes: Names of the C classes.
-        labels: (K, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown, of the selected samples.
-        selected: (K,) positions of these samples in the dataset; None for the whole dataset in its order.
+        labels: (K, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown.
+        selected: (K,) positions of the labelled samples in the dataset; None for all samples in their order.
         source: Identifies the dataset that it was made for, see :meth:`SampleLabels.fingerprint`.
         made_by: How it was made, in words and numbers.
     """
@@ -43,7 +43,7 @@ class LabelFile:
     made_by: Mapping
 
     def check_fit(self, samples: SampleLabels) -> None:
-        """Reject a dataset that the labels were not made for, with the difference."""
+        """Raise an AnnotationError that names the difference if the labels were made for another dataset."""
         difference = self._difference(samples)
         if difference:
             raise AnnotationError(f'{self.path} does not fit the dataset: {difference}')
@@ -138,7 +138,7 @@ def load_label_file(path: str | os.PathLike) -> LabelFile:
 
 
 def checked_json_path(path: str | os.PathLike, name: str = 'path') -> Path:
-    """Read a path that must end with ``.json``."""
+    """Return a path that ends with ``.json``; raise a ValueError that names the argument for another path."""
     path = Path(path)
     if path.suffix != '.json':
         raise ValueError(f"{name} must end with '.json', got '{path}'")
@@ -175,7 +175,7 @@ def _parse(path: str, content: dict) -> LabelFile:
 
 
 def _fingerprint(samples: SampleLabels) -> dict[str, int | str]:
-    """Return what identifies a dataset, and its samples in any order."""
+    """Return counts and checksums that identify a dataset; one checksum does not depend on the order of its samples."""
     ordered = SampleLabels(samples.classes, sorted(samples.keys), samples.labels[:0])
     return samples.fingerprint() | dict(sorted_keys_sha256=ordered.fingerprint()['keys_sha256'])
 
@@ -200,7 +200,7 @@ def _counts(labels: np.ndarray) -> dict[str, int]:
 
 
 def _encoded(mask: np.ndarray, name: str) -> list[list[int]] | str:
-    """Return labels as class indices, or as bits where these are far shorter. Positives are always indices."""
+    """Return a mask as class indices of each sample; or as bits if far shorter, unless ``name`` is ``'positives'``."""
     if name == 'positives' or mask.sum() <= mask.size // 16:
         return columns_of(mask)
     return base64.b64encode(np.packbits(mask).tobytes()).decode('ascii')

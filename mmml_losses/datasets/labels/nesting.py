@@ -11,12 +11,12 @@ from ...utils.errors import AnnotationError
 
 
 class LabelView(BaseDataset):
-    """A dataset with samples of another one and labels of its own: the interface of label wrappers."""
+    """The interface of label wrappers: a dataset with the samples of another one, and labels of its own."""
 
-    dataset: BaseDataset  # inside
+    dataset: BaseDataset  # the wrapped dataset
 
     def positions(self) -> np.ndarray | None:
-        """Return the position of each sample in the dataset inside; None if all positions are the same in both."""
+        """Return the position of each sample in the wrapped dataset; None if both have the same samples in order."""
         raise NotImplementedError
 
     def observed_labels(self) -> np.ndarray:
@@ -24,14 +24,14 @@ class LabelView(BaseDataset):
         raise NotImplementedError
 
     def observed_areas(self, areas: np.ndarray) -> np.ndarray:
-        """Return the areas of the classes in this dataset, (N, C), from the areas in the dataset inside."""
+        """Return the area of the largest object of each class, (N, C), from these areas in the wrapped dataset."""
         return areas
 
 
 def parts_of(dataset: BaseDataset) -> list[BaseDataset]:
-    """Return the datasets directly inside a wrapper, or none for a dataset that wraps no other.
+    """Return the datasets directly inside a wrapper, or an empty list for a dataset that wraps no other.
 
-    Only label wrappers and the wrappers of MMEngine count as such; see :func:`any_parts_of`.
+    Only label wrappers and the wrappers of MMEngine count as wrappers; see :func:`any_parts_of`.
     """
     if isinstance(dataset, ConcatDataset):
         return dataset.datasets
@@ -46,14 +46,14 @@ def any_parts_of(dataset: BaseDataset) -> list[BaseDataset]:
 
 
 def walk(dataset: BaseDataset, parts: Callable = parts_of) -> Iterator[BaseDataset]:
-    """Yield a dataset and all datasets inside it, which ``parts`` returns, from the outside in and in their order."""
+    """Yield a dataset and then all datasets inside it, in order; ``parts`` returns the datasets directly inside one."""
     yield dataset
     for part in parts(dataset):
         yield from walk(part, parts)
 
 
 def leaf_datasets(dataset: BaseDataset) -> Iterator[BaseDataset]:
-    """Yield the datasets inside all wrappers, which have a pipeline each."""
+    """Yield the innermost datasets, which wrap no other and have a pipeline each."""
     return (part for part in walk(dataset) if not parts_of(part))
 
 
@@ -67,7 +67,7 @@ def outermost_views(dataset: BaseDataset) -> Iterator[BaseDataset]:
 
 
 def source_datasets(dataset: BaseDataset) -> list[BaseDataset]:
-    """Return the largest datasets that have no label wrapper in them, from the first to the last."""
+    """Return the outermost datasets in a dataset that contain no label wrapper, in the order of their samples."""
 
     def parts(dataset: BaseDataset) -> list[BaseDataset]:
         return parts_of(dataset) if count_views(dataset) else []
@@ -76,7 +76,7 @@ def source_datasets(dataset: BaseDataset) -> list[BaseDataset]:
 
 
 def count_views(dataset: BaseDataset) -> int:
-    """Count the label wrappers that lie inside each other in a dataset, itself included."""
+    """Return how many label wrappers are around each other in a dataset, itself included (the most of any part)."""
     inside = max((count_views(part) for part in parts_of(dataset)), default=0)
     return inside + isinstance(dataset, LabelView)
 
@@ -98,12 +98,12 @@ def walk_configs(config: dict | Sequence | None) -> Iterator[dict]:
 
 
 def leaf_configs(config: dict | Sequence | None) -> Iterator[dict]:
-    """Yield the configs of the datasets inside all wrappers."""
+    """Yield the configs of the innermost datasets, which wrap no other."""
     return (part for part in walk_configs(config) if 'dataset' not in part and 'datasets' not in part)
 
 
 def class_names(dataset: BaseDataset) -> tuple[str, ...]:
-    """Return the names of the classes in the order of their indices; none where the metainfo has none.
+    """Return the names of the classes in the order of their indices; an empty tuple if the metainfo has none.
 
     Raises:
         AnnotationError: The parts of a concatenation have different classes.
@@ -128,7 +128,7 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def inner_positions(dataset: BaseDataset) -> np.ndarray | None:
-    """Return the position of each sample in the one dataset inside a wrapper, see :meth:`LabelView.positions`."""
+    """Return the position of each sample in the dataset inside a wrapper; None if both have the same samples."""
     if isinstance(dataset, LabelView):
         return dataset.positions()
     if isinstance(dataset, RepeatDataset):
@@ -137,7 +137,7 @@ def inner_positions(dataset: BaseDataset) -> np.ndarray | None:
 
 
 def pipeline_of(dataset: BaseDataset, idx: int) -> Compose:
-    """Return the pipeline that makes a sample."""
+    """Return the pipeline of the innermost dataset that has the sample ``idx`` of a nested dataset."""
     while parts_of(dataset):
         if isinstance(dataset, ConcatDataset):
             part, idx = dataset._get_ori_dataset_idx(idx)
@@ -152,7 +152,7 @@ def pipeline_of(dataset: BaseDataset, idx: int) -> Compose:
 
 
 def reject_unknown_kinds(dataset: BaseDataset) -> None:
-    """Reject datasets that override ``__getitem__`` or ``prepare_data``; a wrapper would silently skip that code."""
+    """Raise a TypeError for a dataset that is not MMEngine's, or whose own ``__getitem__`` a wrapper would skip."""
     for leaf in leaf_datasets(dataset):
         if not isinstance(leaf, BaseDataset):
             raise TypeError(

@@ -39,7 +39,7 @@ def uniform_numbers(
 
 
 def _mix(bits: np.ndarray) -> np.ndarray:
-    """Spread every bit of 64 over all of them; changes its input."""
+    """Mix 64-bit integers in place, so that each bit of the result depends on all bits of the input."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         bits ^= bits >> np.uint64(shift)
         bits *= np.uint64(factor)

@@ -22,7 +22,7 @@ class LabelChanges:
 
     Attributes:
         classes: Names of the C classes.
-        observed: (N, C), the labels of the dataset.
+        observed: (N, C), the labels of the dataset, with all changes.
         true: (N, C), the labels of the innermost datasets for the same samples.
         original: (M, C), all labels inside every label wrapper, before any of them chose samples.
         sample_idx: (N,), ``sample_idx`` of the data infos. It repeats in a ``ConcatDataset``.
@@ -42,7 +42,7 @@ def read_labels(dataset: BaseDataset, with_areas: bool = False) -> SampleLabels:
         dataset: A dataset of MMEngine's kind, whose data infos have ``gt_score`` (C,) with 1, 0 or -1, or else
             ``gt_label`` with class indices, or else ``instances`` with ``bbox_label`` as in MMDetection; or wrappers
             around such datasets, as for :class:`mmml_losses.datasets.LabelWrapper`.
-        with_areas: Whether to read areas as well.
+        with_areas: Whether to read the areas of objects as well, for wrappers that depend on them.
 
     Raises:
         TypeError: It is a dataset of another kind.
@@ -95,7 +95,7 @@ PER_SAMPLE = ('sample_idx', 'observed', 'true', 'uncorrected')
 
 @dataclass(frozen=True)
 class _Rows:
-    """Arrays with a row for each sample.
+    """The labels of a dataset, and what they were before, in arrays with a row for each sample.
 
     ``uncorrected`` is ``observed`` without the positives that a wrapper added. Only ``original`` has other samples; it
     is None without any label wrapper.
@@ -124,7 +124,7 @@ class _Rows:
         )
 
     def seen_through(self, view: LabelView) -> _Rows:
-        """Return these rows with the labels of the wrapper around them."""
+        """Return the rows of ``view``, a label wrapper around the dataset of these rows."""
         rows, observed = self.take(view.positions()), view.observed_labels()
         added = (observed == POSITIVE) & (rows.uncorrected != POSITIVE)
         return replace(

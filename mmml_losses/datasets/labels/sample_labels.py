@@ -21,8 +21,8 @@ class SampleLabels:
         keys: A name for each of the N samples that is the same on every machine, such as the path of its file below
             the folder of the images.
         labels: (N, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown.
-        areas: (N, C) float32, area of the largest object of a class, NaN where it is unknown; None if all are, or if
-            they were not requested. Comparable within a sample, not always between samples.
+        areas: (N, C) float32, area of the largest object of a class, NaN where it is unknown; None if all are
+            unknown or were not requested. Comparable within a sample, not always between samples.
     """
 
     classes: tuple[str, ...]
@@ -40,7 +40,7 @@ class SampleLabels:
         )
 
     def fingerprint(self) -> dict[str, int | str]:
-        """Return what identifies this dataset: a few numbers and two checksums."""
+        """Return two counts and two checksums that identify the samples and labels of this dataset."""
         return dict(
             samples=len(self.labels),
             positives=int((self.labels == POSITIVE).sum()),
@@ -71,7 +71,7 @@ def fill_rows(labels: np.ndarray, rows: Sequence[Sequence[int]], value: int) -> 
 
 
 def columns_of(mask: np.ndarray) -> list[list[int]]:
-    """Return the columns of each row in which it is true."""
+    """Return the columns that are true in each row of a matrix."""
     ends = np.cumsum(mask.sum(axis=1)).tolist()
     columns = np.nonzero(mask)[1].tolist()
     return [columns[start:end] for start, end in zip([0, *ends], ends, strict=False)]

@@ -1,1 +1,1 @@
-"""Readers of datasets: annotation files in, samples with labels out."""
+"""Readers of datasets, which make samples with labels from annotation files."""

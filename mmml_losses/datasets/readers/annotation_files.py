@@ -21,7 +21,7 @@ Json = TypeVar('Json', dict, list)
 
 
 def read_json(path: str | os.PathLike, kind: type[Json]) -> Json:
-    """Read a json file that must hold a dict, or a list."""
+    """Read a json file; reject one that does not hold an object of ``kind``, dict or list."""
     try:
         content = json.loads(Path(path).read_text(encoding='utf-8'))
     # A json error and a UnicodeDecodeError are ValueErrors; nested too deep is a RecursionError.
@@ -134,9 +134,9 @@ def box_problem(box: Any) -> str:
 
 
 def read_box(box: Any, place: str, drop_degenerate: bool = False) -> list[float] | None:
-    """Read a box ``[x, y, width, height]`` at a place of an annotation file; reject anything else.
+    """Return a box ``[x, y, width, height]`` as floats; reject anything else, with ``place`` in the error.
 
-    A box without an area is None with ``drop_degenerate``, and rejected otherwise.
+    A box without an area gives None with ``drop_degenerate``; otherwise it is rejected.
     """
     problem = box_problem(box)
     if not problem:

@@ -32,7 +32,7 @@ class CocoMultiLabel(MultiLabelReader):
             boxes of its objects, of which crowds are to be ignored.
         *args: Further arguments of :class:`MultiLabelReader`. With ``drop_empty``, as in most papers, 82,081 of the
             82,783 images of train2014 remain.
-        **kwargs: The same.
+        **kwargs: Further arguments of :class:`MultiLabelReader`.
 
     Example:
         >>> dataset = CocoMultiLabel(
@@ -113,7 +113,7 @@ def _area(annotation: dict) -> float:
 
 
 def _read_coco(path: str) -> COCO:
-    """Index an annotation file with pycocotools, without its prints and with one clear error."""
+    """Read a file with pycocotools, without what it prints; raise an AnnotationError for a file that is unfit."""
     # Imported here so that looking up another dataset does not need pycocotools.
     from pycocotools.coco import COCO
 

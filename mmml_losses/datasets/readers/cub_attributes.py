@@ -71,7 +71,7 @@ class CUBAttributes(MultiLabelReader):
         )
 
     def annotation_files(self) -> list[str]:
-        """Return the five text files; the list of attributes where it exists, or else where the archive has it."""
+        """Return the paths of the five text files; ``attributes.txt`` is searched for in three folders."""
         root = Path(self.data_root)
         places = [folder / 'attributes.txt' for folder in (root.absolute().parent, root / 'attributes', root)]
         attributes = next(filter(Path.is_file, places), places[0])
@@ -106,7 +106,7 @@ def _read_names(path: str, what: str) -> dict[int, str]:
 
 
 def _read_split(path: str, images: Mapping[int, str]) -> dict[int, str]:
-    """Return the part, 1 or 0, that each image is in."""
+    """Return the split of each image id, ``'1'`` (train) or ``'0'`` (test)."""
     parts = {}
     for number, image_id, part in _read_rows(path, 'image'):
         if image_id not in images:

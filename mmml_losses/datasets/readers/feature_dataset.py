@@ -74,11 +74,11 @@ class FeatureDataset(MultiLabelReader):
         super().__init__(ann_file, data_root, metainfo=metainfo, pipeline=[_copy_features, *pipeline], **kwargs)
 
     def image_folders(self) -> list[str]:
-        """Return nothing: features need no images."""
+        """Return an empty list, because features need no images."""
         return []
 
     def read_samples(self) -> Iterator[dict]:
-        """Yield the samples, each with the number of its row in place of features."""
+        """Yield the samples; ``row`` is the position of their features in the file, which are not read here."""
         file = FeatureFile(self.ann_file)
         self._features = file.array(self.features_name)
         features = self._features.values
@@ -97,7 +97,7 @@ class FeatureDataset(MultiLabelReader):
 
     @force_full_init
     def get_data_info(self, idx: int) -> dict:
-        """Return the data info of a sample. Its features are not read yet."""
+        """Return the data info of a sample, with its features as a view of the file."""
         info = super().get_data_info(idx)
         row = info.pop('row')
         info['features'] = self._features.values[row]
@@ -136,7 +136,7 @@ class FeatureDataset(MultiLabelReader):
         return names.tolist()
 
     def _checked_labels(self, labels: np.ndarray, name: str) -> np.ndarray:
-        """Return the labels of the chosen classes for all rows of the file."""
+        """Return the labels of the chosen classes for all rows of the file; reject labels with other values."""
         expected = (len(self._features.values), self._num_columns)
         if labels.shape != expected or labels.dtype.kind not in 'biuf':
             raise self._error(name, f'labels must be numbers {expected}', labels)
@@ -160,7 +160,7 @@ class FeatureDataset(MultiLabelReader):
 
 
 def sparse_labels(labels: np.ndarray) -> Iterator[dict]:
-    """Yield labels (N, C) with 1, 0 and -1, or soft ones, in the sparse form of :class:`MultiLabelReader`."""
+    """Yield a dict with the sparse labels of :class:`MultiLabelReader` for each row of labels (N, C)."""
     num_unknown = sum(int((block == UNKNOWN).sum()) for block in _blocks(labels))
     num_negative = sum(int((block == NEGATIVE).sum()) for block in _blocks(labels))
     # The shorter list, the same one for all samples.
@@ -181,9 +181,7 @@ def feature_statistics(datasets: Iterable[FeatureDataset]) -> tuple[np.ndarray, 
 
     A constant feature has the deviation 1, so that a division by it changes nothing. All datasets must have the same D.
     """
-    count = 0
-    mean: np.ndarray = np.zeros(())
-    squares: np.ndarray = np.zeros(())
+    count, mean, squares = 0, np.zeros(()), np.zeros(())
     for dataset in datasets:
         for block in dataset.feature_blocks():
             block = block.astype(np.float64)

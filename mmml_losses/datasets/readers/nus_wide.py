@@ -172,7 +172,7 @@ class NUSWIDE(MultiLabelReader):
 
 
 def _with_slashes(name: str) -> str:
-    """Return a path of the files, which were written on Windows, with slashes."""
+    """Return a path with slashes in place of the backslashes of Windows."""
     return name.strip().replace('\\', '/')
 
 
@@ -187,7 +187,7 @@ def _listed(label: str) -> list[str]:
 
 
 def _read_column(path: str, length: int, listed_in: str) -> np.ndarray:
-    """Read a file with a line 0 or 1 for each image of a list."""
+    """Read a file with a line 0 or 1 for each of ``length`` images, as (length,) bool."""
     values = read_listed(path, 'the labels of the images', listed_in).split()
     if len(values) != length:
         raise AnnotationError(

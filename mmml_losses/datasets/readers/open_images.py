@@ -97,7 +97,7 @@ class OpenImages(MultiLabelReader):
         return distinct_names(descriptions, names)
 
     def _read_table(self, classes: dict[str, int | None], width: int) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """Return the names of the images; and for each row the key (image times ``width`` plus class) and statement."""
+        """Return the image ids; and for each used row its key (image times ``width`` plus class) and its statement."""
         images: dict[str, int] = {}
         keys, statements = array('q'), array('B')
         meanings: dict[tuple[str, str], int] = {}
@@ -142,7 +142,7 @@ class OpenImages(MultiLabelReader):
 
 
 def _settle(keys: np.ndarray, statements: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the keys that are positive, negative and disputed by all rows together, ascending."""
+    """Combine all rows of each key (image and class); return positive, negative and disputed keys, ascending."""
     order = np.argsort(keys, kind='stable')
     keys, statements = keys[order], statements[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
@@ -153,7 +153,7 @@ def _settle(keys: np.ndarray, statements: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _per_image(keys: np.ndarray, width: int, num_images: int) -> Iterator[list[int]]:
-    """Return the classes of each image."""
+    """Yield the class indices of each image from ascending keys (image times ``width`` plus class)."""
     images, labels = np.divmod(keys, width)
     bounds = np.searchsorted(images, np.arange(num_images + 1)).tolist()
     labels = labels.tolist()  # many short slices of an array are slow

@@ -1,4 +1,4 @@
-"""What the dataset readers share."""
+"""The base of all dataset readers, and helpers for paths."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class MultiLabelReader(BaseDataset):
         )
 
     def read_samples(self) -> Iterable[dict]:
-        """Yield the samples of the annotation files, as described for the class.
+        """Yield the samples of the annotation files, with the sparse labels of :class:`MultiLabelReader`.
 
         Call :meth:`choose_classes` first; :meth:`class_indices` converts lists of class names, and :meth:`image_path`
         makes the paths of images.
@@ -160,7 +160,7 @@ class MultiLabelReader(BaseDataset):
         return indices
 
     def class_indices(self, names: object, place: str) -> list[int]:
-        """Return the ascending indices of a list of class names, without classes that were not chosen.
+        """Return the ascending indices of a list of class names, without classes that metainfo leaves out.
 
         Reject anything but a list of known names; ``place`` is its position, for the error message.
         """
@@ -203,7 +203,7 @@ class MultiLabelReader(BaseDataset):
 
 
 def score_row(info: Mapping, num_classes: int) -> np.ndarray:
-    """Return the labels of a sparse data info as (C,) float32, see :class:`MultiLabelReader`."""
+    """Return the labels, (C,) float32, of a data info with the sparse labels of :class:`MultiLabelReader`."""
     row = np.full(num_classes, UNKNOWN if 'negative_label' in info else NEGATIVE, dtype=np.float32)
     row[info.get('negative_label', [])] = NEGATIVE
     row[info.get('unknown_label', [])] = UNKNOWN

@@ -114,7 +114,7 @@ class VAW(MultiLabelReader):
             )
 
     def _folders_by_image(self) -> dict[str, str]:
-        """Return the folder of each image by its file name; nothing if there is only one folder."""
+        """Return the folder of each image by its file name; an empty dict if there is only one folder."""
         if len(self._image_folders) == 1:
             return {}
         folders = zip(self._image_folders, self.image_folders(), strict=True)
@@ -142,7 +142,7 @@ def _read_attributes(path: str) -> list[str]:
 
 
 def _read_instances(files: Sequence[str]) -> Iterator[tuple[str, str, dict]]:
-    """Yield the position, the file and the content of each instance."""
+    """Yield each instance of the files, as its place for error messages, its file and its content."""
     for file in files:
         for number, instance in enumerate(read_json(file, list)):
             place = f'{file}, entry {number}'

@@ -62,7 +62,7 @@ class VISPR(MultiLabelReader):
         super().__init__(lists[0], data_root, data_prefix, **kwargs)
 
     def missing_files(self) -> list[str]:
-        """Return what is missing; in place of a list, a folder that is not empty will do."""
+        """Return files and folders that do not exist or are empty; a list of annotations may also be a folder."""
         lists = self.annotation_files()[1:]
         return [path for path in super().missing_files() if path not in lists or not has_entries(path)]
 
@@ -105,7 +105,7 @@ class VISPR(MultiLabelReader):
 
 
 def _read_attributes(path: str) -> tuple[list[str], list[str]]:
-    """Return the attributes that are classes, in the order of ``idx``, and all others."""
+    """Return the ids of the attributes that are classes, in the order of ``idx``, and the ids of all others."""
     rows = list(read_csv(path, ('idx', 'attribute_id'), delimiter='\t'))
     for line, (index, name) in rows:
         if not name or (index and not (index.isascii() and index.isdigit())):

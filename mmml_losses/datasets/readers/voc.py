@@ -105,7 +105,7 @@ class VOC(MultiLabelReader):
             yield sample
 
     def _read_objects(self, path: Path) -> tuple[dict[str, float], dict[str, float]]:
-        """Return the largest area of each class among the objects that are not difficult, and among those that are."""
+        """Return the largest area of each class among objects that are not difficult, and among difficult objects."""
         root = _read_xml(path, self.ann_file)
         plain: dict[str, float] = {}
         difficult: dict[str, float] = {}

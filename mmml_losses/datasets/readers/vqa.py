@@ -154,7 +154,7 @@ class VQASoftAnswers(MultiLabelReader):
 
 
 def answer_score(count: int, rule: str = 'leave_one_out') -> float:
-    """Return the score of an answer that ``count`` of ten people gave, see :class:`VQASoftAnswers`."""
+    """Return the score of an answer that ``count`` of ten people gave, by a score rule of :class:`VQASoftAnswers`."""
     if rule == 'any':
         return 1.0
     if rule == 'thirds':
@@ -237,7 +237,7 @@ def make_answer_file(path: str | os.PathLike, ann_files: Sequence[str | os.PathL
 
 
 def read_vqa_file(path: str | os.PathLike, kind: str, keys: Sequence[str]) -> dict:
-    """Read an official file of VQA.
+    """Read a file of questions or of annotations of VQA; reject entries without the keys that are needed.
 
     Args:
         path: The file.

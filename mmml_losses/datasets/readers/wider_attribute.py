@@ -40,8 +40,8 @@ class WIDERAttribute(MultiLabelReader):
             positives a person).
         drop_degenerate: Leave out persons whose box has no area; otherwise such a file is rejected.
         *args: Further arguments of :class:`MultiLabelReader`.
-        **kwargs: The same. The files have 28,345 and 29,179 persons, the papers count 28,340 and 29,117: ``drop_empty``
-            may leave out the others.
+        **kwargs: Further arguments of :class:`MultiLabelReader`. The files have 28,345 and 29,179 persons, the papers
+            count 28,340 and 29,117: ``drop_empty`` may leave out the others.
 
     Example:
         >>> dataset = WIDERAttribute(
@@ -98,7 +98,7 @@ class WIDERAttribute(MultiLabelReader):
         return names
 
     def _labels(self, values: list[int], names: list[str], classes: dict[str, int], person: str) -> dict:
-        """Return the labels of a person in the sparse form of the readers."""
+        """Return the sparse labels of :class:`MultiLabelReader` of a person, from the values of all attributes."""
         if not isinstance(values, list) or len(values) != len(names):
             raise AnnotationError(
                 f"{self.ann_file}, person {person}: 'attribute' must have {len(names)} values, got {values!r}"

@@ -1,1 +1,1 @@
-"""Datasets around others that hide labels, choose samples or bring labels from files."""
+"""Wrappers of datasets that hide labels, choose samples, or replace labels by the labels of a file."""

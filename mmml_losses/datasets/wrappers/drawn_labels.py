@@ -22,7 +22,7 @@ class DrawnLabels:
 
     Attributes:
         source: The M samples inside all label wrappers, with their labels there.
-        positions: (N,), position of each sample of the dataset among them; None if both have the same samples.
+        positions: (N,), position of each sample of the dataset in ``source``; None if both have the same samples.
         labels: (N, C) int8, the labels of the dataset.
         settings: Settings of the wrappers, each with the wrapped datasets as ``dataset`` or ``datasets``.
     """
@@ -34,9 +34,9 @@ class DrawnLabels:
 
 
 def read_drawn_labels(dataset: BaseDataset) -> DrawnLabels:
-    """Read what the label wrappers in a dataset drew.
+    """Read the labels that the label wrappers in a dataset drew, and their origin.
 
-    :func:`mmml_losses.datasets.labels.label_file.save_label_file` writes them to a file. With that file,
+    :func:`mmml_losses.datasets.labels.label_file.save_label_file` writes the result to a file. With that file,
     :class:`mmml_losses.datasets.Relabelled` around the dataset without its label wrappers has the same samples and
     labels.
 
@@ -57,7 +57,7 @@ def read_drawn_labels(dataset: BaseDataset) -> DrawnLabels:
 
 
 def _source_positions(dataset: BaseDataset) -> np.ndarray:
-    """Return the position of each sample among the samples of all sources."""
+    """Return the position of each sample among the samples of all ``source_datasets``, one after the other."""
     if not count_views(dataset):
         return np.arange(len(dataset))
     parts = parts_of(dataset)
@@ -69,7 +69,7 @@ def _source_positions(dataset: BaseDataset) -> np.ndarray:
 
 
 def _settings(dataset: BaseDataset) -> dict:
-    """Return the settings of a dataset and of those inside it; the type alone of one that is no label wrapper."""
+    """Return the settings of a dataset and of all datasets inside it; only label wrappers have more than a type."""
     if isinstance(dataset, MissingBoxes):
         raise AnnotationError(
             'the dataset must hide labels of images to be kept in a label file, which cannot hold single boxes, got '

@@ -78,7 +78,7 @@ class LabelWrapper(LabelView):
 
     @property
     def stream(self) -> str:
-        """Name of the random numbers of this wrapper, which are independent of wrappers inside with the same seed."""
+        """Name of the random numbers of this wrapper; wrappers inside with the same seed have other numbers."""
         return f'{type(self).__name__}/{count_views(self.dataset)}'
 
     def full_init(self) -> None:
@@ -110,7 +110,7 @@ class LabelWrapper(LabelView):
         self._has_unknown = bool((labels == UNKNOWN).any())
 
     def _reject_classes_without_boxes(self, gaining: np.ndarray, positions: np.ndarray | None) -> None:
-        """Reject new positives of samples whose labels are boxes."""
+        """Raise an AnnotationError if one of the samples with new positives has boxes only."""
         # All samples of a dataset are of one kind.
         if not any(len(leaf) and has_boxes_only(leaf.get_data_info(0)) for leaf in leaf_datasets(self.dataset)):
             return
@@ -129,7 +129,7 @@ class LabelWrapper(LabelView):
 
     @property
     def CLASSES(self) -> tuple[str, ...] | None:  # noqa: N802 (the name that mmpretrain's hooks use)
-        """Class names in the order of the class indices."""
+        """Class names in the order of the class indices; None if the metainfo has no classes."""
         return class_names(self.dataset) or None
 
     @property
@@ -144,7 +144,7 @@ class LabelWrapper(LabelView):
 
     @force_full_init
     def positions(self) -> np.ndarray | None:
-        """Return the position of each sample in the wrapped dataset; None if all positions are the same in both."""
+        """Return the position of each sample in the wrapped dataset; None if both have the same samples in order."""
         return self._positions
 
     @force_full_init
@@ -178,7 +178,7 @@ class LabelWrapper(LabelView):
 
     @force_full_init
     def get_data_info(self, idx: int) -> dict:
-        """Return the data info of the wrapped dataset with the labels of this one, and with the true label."""
+        """Return the data info of the wrapped dataset with the labels of this one, and with ``true_label``."""
         row = self._labels[idx]
         idx = idx if idx >= 0 else len(self._labels) + idx
         position = idx if self._positions is None else int(self._positions[idx])
@@ -208,14 +208,14 @@ class LabelWrapper(LabelView):
 
     @force_full_init
     def get_subset(self, indices: Sequence[int] | int) -> LabelWrapper:
-        """Return some of the samples as a new dataset, with the same labels and the same wrapped dataset."""
+        """Return the first n, the last -n or the listed samples as a new dataset around the same wrapped dataset."""
         subset = copy.copy(self)
         subset.get_subset_(indices)
         return subset
 
     @force_full_init
     def get_subset_(self, indices: Sequence[int] | int) -> None:
-        """Keep some of the samples only. The wrapped dataset stays as it is."""
+        """Keep only the first n, the last -n or the listed samples. The wrapped dataset stays as it is."""
         chosen = _as_index(indices)
         positions = np.arange(len(self)) if self._positions is None else self._positions
         self._set(positions[chosen], self._labels[chosen])
@@ -229,7 +229,7 @@ def _as_index(indices: Sequence[int] | int) -> slice | np.ndarray:
 
 
 def _as_positions(positions: object, rule: str) -> np.ndarray:
-    """Return positions as (N,) int64. Reject a mask, which would mean the first two samples."""
+    """Return positions as (N,) int64. Reject a mask, whose 0 and 1 would be positions of the first two samples."""
     found = np.asarray(positions)
     if found.ndim != 1 or (found.size and found.dtype.kind not in 'iu'):
         raise TypeError(f'{rule}, whole numbers (N,), got {found.dtype} {found.shape}')

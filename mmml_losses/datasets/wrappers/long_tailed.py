@@ -49,10 +49,10 @@ class LongTailed(LabelWrapper):
         largest: Images of the most frequent class, 700 by default.
         smallest: Images of the rarest class, 5 by default.
         shape: How steeply the curve falls at first, 6 by default.
-        order: Which classes come first, ``'co-occurrence'`` (default) or ``'frequency'``.
+        order: Which classes come first on the curve, by ``'co-occurrence'`` (default) or ``'frequency'``.
         fill_up: Whether to come closer to the curve with images of few labels. False by default, as in the published
             sets, in which frequent classes may be far below ``largest``.
-        seed: Decides between images. The same seed gives the same images.
+        seed: Determines the random order in which images are taken. The same seed gives the same images.
 
     Example:
         >>> dataset = LongTailed(VOC('data/VOCdevkit/VOC2012', 'trainval', difficult='positive'), split='voc-lt')
@@ -94,7 +94,7 @@ class LongTailed(LabelWrapper):
         return super().settings() | numbers | dict(order=curve.order, fill_up=self.fill_up, seed=self.seed)
 
     def select(self, samples: SampleLabels) -> np.ndarray:
-        """Return the positions of the split, or of the samples that follow the curve."""
+        """Return the positions of the samples of the published split, or of samples that follow the curve."""
         if self._published is not None:
             return self._select_published(self._published, samples)
         positions = np.arange(len(samples.labels))

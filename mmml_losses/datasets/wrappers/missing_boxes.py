@@ -69,7 +69,7 @@ class MissingBoxes(MissingLabels):
         super().full_init()
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Return the labels, minus each class whose boxes are all hidden."""
+        """Return the labels, in which a class is hidden if all its boxes in the image are hidden."""
         boxes, counts = self._read_boxes(samples)
         rows, numbers, columns = boxes[:3].astype(np.int64)
         is_hidden = self.choose_hidden(samples, rows, numbers, columns, areas=boxes[3])
@@ -85,7 +85,7 @@ class MissingBoxes(MissingLabels):
     def _read_boxes(self, samples: SampleLabels) -> tuple[np.ndarray, list[int]]:
         """Return the boxes that are not ignored, (4, M), and the number of all boxes of each sample.
 
-        A box has the position of its sample, its number there, its class index, and its area if the order needs it.
+        The four rows are the position of the sample, the number of the box there, its class index, and its area or 0.
         """
         found, counts = [], []
         for row, key in enumerate(samples.keys):
@@ -103,7 +103,7 @@ class MissingBoxes(MissingLabels):
         return np.array(found, dtype=np.float64).reshape(-1, 4).T, counts
 
     def write(self, info: dict, row: np.ndarray, position: int) -> None:
-        """Write the labels and the boxes of this dataset to a data info."""
+        """Write the labels of this dataset to a data info, in place, and remove or ignore its hidden boxes."""
         instances = info['instances']
         info.pop('label_areas', None)  # of the largest objects, which may be hidden
         super().write(info, row, position)
@@ -120,7 +120,7 @@ class MissingBoxes(MissingLabels):
 
     @force_full_init
     def count_boxes(self) -> tuple[int, int]:
-        """Count the hidden boxes and all boxes, without ignored ones."""
+        """Count the hidden boxes and all boxes, without boxes that the annotation ignores."""
         ends = [np.concatenate([[0], np.cumsum(found)]) for found in (self._fates == HIDDEN, self._fates != IGNORED)]
         positions = slice(None) if self._positions is None else self._positions
         hidden, all_boxes = (int(np.diff(end[self._starts])[positions].sum()) for end in ends)

@@ -26,7 +26,7 @@ HIDDEN_VALUES = dict(negative=NEGATIVE, unknown=UNKNOWN)
 
 
 def positive_areas(samples: SampleLabels, wrapper: LabelWrapper, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the areas of some positives; reject unknown areas with an error that names the wrapper."""
+    """Return the areas of the positives at ``rows`` and ``columns``; reject an unknown area, naming the wrapper."""
     areas = np.full(len(rows), np.nan) if samples.areas is None else samples.areas[rows, columns].astype(np.float64)
     # This form also finds NaN.
     wrong = np.flatnonzero(~(areas >= 0))
@@ -102,7 +102,7 @@ class MissingLabels(LabelWrapper):
         super().__init__(dataset, lazy_init=lazy_init)
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Return the labels without hidden positives."""
+        """Return the labels, in which the hidden positives are negative or unknown, depending on ``hidden``."""
         rows, columns = np.nonzero(samples.labels == POSITIVE)
         areas = positive_areas(samples, self, rows, columns) if self.needs_areas else None
         is_hidden = self.choose_hidden(samples, rows, columns, columns, areas)
@@ -118,14 +118,14 @@ class MissingLabels(LabelWrapper):
         columns: np.ndarray,
         areas: np.ndarray | None,
     ) -> np.ndarray:
-        """Choose which positives, or boxes, are hidden by the rule and in the order, (M,) bool.
+        """Choose which of M positives, or boxes, are hidden by ``rule`` and ``order``, (M,) bool.
 
         Args:
-            samples: The samples.
-            rows: (M,), ascending, position of the sample of each.
-            numbers: (M,), number of each in its sample, which determines its random number.
-            columns: (M,), class index.
-            areas: (M,), area, where the order depends on it.
+            samples: All samples.
+            rows: (M,), ascending, position of the sample of each positive.
+            numbers: (M,), number of each positive in its sample, which determines its random number.
+            columns: (M,), class index of each positive.
+            areas: (M,), area of each positive if ``order`` depends on it; otherwise None.
         """
         draws = uniform_numbers(self.seed, self.stream, samples.keys, rows, numbers)
         counts = np.bincount(rows, minlength=len(samples.labels))
@@ -154,7 +154,7 @@ class MissingLabels(LabelWrapper):
 
 
 def num_left(counts: np.ndarray, missing_ratio: float) -> np.ndarray:
-    """Return the number of positives that ``rule='floor'`` leaves of each number, see :class:`MissingLabels`."""
+    """Return how many of n positives ``rule='floor'`` of :class:`MissingLabels` leaves, for each n in ``counts``."""
     # In floating point 5 * (1 - 0.8) is below 1. In every image of the authors' lists (COCO: 181,422, 96,251 and 82,081
     # labels) the number of labels follows the exact product of the decimal number.
     kept = 1 - Fraction(repr(float(missing_ratio)))
@@ -222,7 +222,7 @@ class SinglePositive(LabelWrapper):
         super().__init__(dataset, lazy_init=lazy_init)
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Return the labels with one positive a sample."""
+        """Return the labels, in which all positives of a sample but one are negative or unknown."""
         rows, columns = np.nonzero(samples.labels == POSITIVE)
         labels = np.where(samples.labels == POSITIVE, np.int8(HIDDEN_VALUES[self.hidden]), samples.labels)
         if len(rows):
@@ -232,7 +232,7 @@ class SinglePositive(LabelWrapper):
         return labels
 
     def _choose(self, rows: np.ndarray, weights: np.ndarray, samples: SampleLabels) -> np.ndarray:
-        """Choose a positive of each sample: each has a part of a line by its weight, and a random point chooses."""
+        """Choose one positive of each sample at random, with probabilities in proportion to the weights."""
         firsts = np.flatnonzero(np.diff(rows, prepend=-1))
         sizes = np.diff(firsts, append=len(rows))
         # The weights of a sample without any area are equal.
@@ -259,7 +259,7 @@ class PartialLabels(LabelWrapper):
     Args:
         dataset, lazy_init: See :class:`LabelWrapper`.
         known_ratio: Share of labels that stay known, in [0, 1].
-        seed: Determines which ones, together with the names of the samples.
+        seed: Determines which labels stay known, together with the names of the samples.
 
     Example:
         >>> dataset = PartialLabels(dict(type='mmml_losses.DigitScenes', split='train'), known_ratio=0.5)
@@ -275,7 +275,7 @@ class PartialLabels(LabelWrapper):
         super().__init__(dataset, lazy_init=lazy_init)
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Return the labels, with -1 where they are not known."""
+        """Return the labels, in which all but a random part are unknown (-1)."""
         labels = samples.labels.copy()
         columns = np.arange(labels.shape[1])
         for block in row_blocks(*labels.shape):

@@ -53,7 +53,7 @@ class ParetoCurve:
         check_choice('order', self.order, ORDERS)
 
     def counts(self, num_classes: int) -> np.ndarray:
-        """Return the wanted number of images of each class in the order, (C,) int64, falling."""
+        """Return the number of images on the curve for each class, (C,) int64, from the first class to the last."""
         end = (self.largest / self.smallest) ** (1 / (self.shape + 1))
         steps = (rank / max(num_classes - 1, 1) for rank in range(num_classes))
         curve = [self.largest * (1 + (end - 1) * step) ** -(self.shape + 1) for step in steps]
@@ -92,16 +92,16 @@ class LongTail:
 
     @property
     def targets(self) -> np.ndarray:
-        """(C,) the curve, but never more images than the dataset has."""
+        """Wanted images of each class, (C,): as on the curve, or all images of the class if they are fewer."""
         return np.minimum(self.curve, self.available)
 
     @property
     def deviation(self) -> float:
-        """Labels too many and too few, as a share of the targets."""
+        """Number of labels above or below the targets of the classes, as a share of the sum of the targets."""
         return float(np.abs(self.counts - self.targets).sum() / self.targets.sum())
 
     def describe(self, classes: Sequence[str]) -> str:
-        """Describe the choice in a sentence or two."""
+        """Describe the choice for the log: its images, labels, and classes with fewer images than on the curve."""
         figures = describe_tail(self.counts, classes, len(self.positions))
         sentences = [f'{figures}, of {self.num_samples:,} images; {self.deviation:.1%} of the labels off the curve']
         short = [
@@ -121,8 +121,8 @@ def choose_long_tail(
 ) -> LongTail:
     r"""Choose samples whose class counts fall along a Pareto curve, as in VOC-LT and COCO-LT.
 
-    The DR paper does not describe how those were made in detail. Of several methods, this one came closest to them in
-    images, labels an image and class counts.
+    The DR paper does not describe in detail how these two sets were made. Of several methods, this one came closest to
+    them in images, labels an image and class counts.
 
     First images are added, class by class from the head of the curve to its tail: those with the lowest random numbers,
     until the class reaches the curve. An image counts for all of its classes, so other classes may exceed the curve.
@@ -175,12 +175,12 @@ def describe_tail(counts: np.ndarray, classes: Sequence[str], num_images: int) -
 
 
 def listed(names: Sequence[str]) -> str:
-    """Join names, or the first few of many."""
+    """Join names with commas; of more than five names, the first five and the number of the others."""
     return ', '.join(names[:5]) + (f' and {len(names) - 5} more' if len(names) > 5 else '')
 
 
 def _count_joint_images(positives: np.ndarray) -> np.ndarray:
-    """Count the images with both of two classes, (C, C)."""
+    """Count the images that have both classes, for each pair of classes, (C, C)."""
     joint = np.zeros((positives.shape[1],) * 2, dtype=np.int64)
     for start in range(0, len(positives), ROWS_AT_ONCE):
         part = positives[start : start + ROWS_AT_ONCE].astype(np.float32)
@@ -189,7 +189,7 @@ def _count_joint_images(positives: np.ndarray) -> np.ndarray:
 
 
 def _add(positives: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Return rows that give every class at least its target, ascending."""
+    """Choose the first rows of each class, in the order ``ranked``, until it has its target; return them ascending."""
     chosen = np.zeros(len(positives), dtype=bool)
     for number in ranked:
         members = positives[:, number]
@@ -223,7 +223,7 @@ def _remove(positives: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def _fill_up(positives: np.ndarray, rows: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Add rows until every class has its target, or each further row would take a class above its own."""
+    """Add rows until every class has its target, or each further row would take a class above its target."""
     chosen = np.zeros(len(positives), dtype=bool)
     chosen[rows] = True
     counts = positives[rows].sum(axis=0)

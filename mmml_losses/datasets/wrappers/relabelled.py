@@ -28,9 +28,9 @@ LARGEST_TEXT = 2**28
 class Relabelled(LabelWrapper):
     """Any multi-label dataset with the labels of a file.
 
-    ``tools/make_labels.py`` writes drawn labels to a ``.json`` file, and ``tools/pseudo_label.py`` corrected ones. It
-    may also choose some of the samples. A file for another dataset is rejected: other classes, other images, another
-    order, or other labels before the change; and so is a file that was changed after it was written.
+    ``tools/make_labels.py`` writes drawn labels to a ``.json`` file, ``tools/pseudo_label.py`` corrected labels. The
+    file may also choose some of the samples. A file for another dataset is rejected: other classes, other images,
+    another order, or other labels before the change; and so is a file that was changed after it was written.
 
     A ``.txt`` or ``.txt.gz`` file is a published list, see :func:`read_label_list`.
 
@@ -55,7 +55,7 @@ class Relabelled(LabelWrapper):
         super().__init__(dataset, lazy_init=lazy_init)
 
     def missing_files(self) -> list[str]:
-        """Return the label file if it does not exist; missing files of the wrapped dataset are not included."""
+        """Return a list of the label file if it does not exist, without missing files of the wrapped dataset."""
         return [] if Path(self.label_file).is_file() else [self.label_file]
 
     def settings(self) -> dict:
@@ -64,7 +64,7 @@ class Relabelled(LabelWrapper):
         return super().settings() | dict(labels=file.name, sha256=hashlib.sha256(file.read_bytes()).hexdigest())
 
     def select(self, samples: SampleLabels) -> np.ndarray | None:
-        """Return the samples that the file chooses; reject a file of another dataset."""
+        """Return the positions that the file chooses, None for all samples; reject a file of another dataset."""
         if self.label_file.endswith(LIST_ENDINGS):
             return None
         self._content = load_label_file(self.label_file)
@@ -72,7 +72,7 @@ class Relabelled(LabelWrapper):
         return self._content.selected
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Return the labels of the file."""
+        """Return the labels of the samples in the label file."""
         if self._content is None:
             return read_label_list(self.label_file, samples)
         labels, self._content = self._content.labels, None
@@ -102,7 +102,7 @@ class StoredLabels(LabelWrapper):
         super().__init__(dataset, lazy_init=lazy_init)
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Return the labels of the array."""
+        """Return the observed labels, from the array ``labels`` of the feature file."""
         if not isinstance(self.dataset, FeatureDataset):
             raise TypeError(f'dataset must be a FeatureDataset, got {type(self.dataset).__name__}')
         labels = self.dataset.label_array(self.labels)
@@ -210,7 +210,7 @@ def _parse(path: str | os.PathLike, text: str, num_classes: int) -> tuple[list[s
 
 
 def _names_of_images(path: str | os.PathLike, listed: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Return the names to look up in a list: file names, or paths if the list contains folders."""
+    """Return the name of each sample in a list: its file name, or its path if the list contains folders."""
     if any('/' in name for name in listed):
         return list(keys)
     names = [key[key.rfind('/') + 1 :] for key in keys]
