@@ -25,7 +25,7 @@ from mmml_losses.datasets import (
     read_label_changes,
     read_labels,
 )
-from mmml_losses.datasets.wrappers.long_tailed import load_split, published_splits
+from mmml_losses.datasets.wrappers.long_tailed import SPLITS, load_split
 from mmml_losses.datasets.wrappers.pareto import ParetoCurve
 from mmml_losses.utils.frequencies import group_classes, load_class_frequencies
 from tests.helpers.base_config import FOLDER
@@ -94,7 +94,7 @@ def test_the_published_splits_are_shipped(name, num_images, smallest, largest, g
 
 def test_the_splits_are_class_frequencies_for_losses_and_metrics():
     folder = FOLDER.parents[2] / 'mmml_losses' / 'datasets' / 'wrappers' / 'splits'
-    for name in published_splits():
+    for name in SPLITS:
         file = folder / f'{name.replace("-", "_")}.json'
         assert load_class_frequencies(file).tolist() == load_split(name).class_frequencies.tolist()
 

@@ -25,6 +25,7 @@ from .settings import CLASSES, SPLITS, SceneSettings
 
 # Increases whenever the same settings give other files.
 FORMAT = 1
+ANN_FILE = 'annotations/instances_{}.json'
 # A folder without any change for that long is of a process that ended.
 ABANDONED_AFTER_SECONDS = 3600
 
@@ -56,7 +57,7 @@ class DigitScenes(CocoMultiLabel):
         check_choice('split', split, SPLITS)
         names = [field.name for field in fields(SceneSettings)]
         self.settings = SceneSettings(**{name: kwargs.pop(name) for name in names if name in kwargs})
-        super().__init__(ann_file=ann_file(split), data_root=data_root, data_prefix=split, **kwargs)
+        super().__init__(ann_file=ANN_FILE.format(split), data_root=data_root, data_prefix=split, **kwargs)
 
     def missing_files(self) -> list[str]:
         """Return an empty list, because missing files are made."""
@@ -76,11 +77,6 @@ class DigitScenes(CocoMultiLabel):
             if writes:
                 barrier()
         return super().load_data_list()
-
-
-def ann_file(split: str) -> str:
-    """Return the annotation file of a split, relative to the root."""
-    return f'annotations/instances_{split}.json'
 
 
 def make_digit_scenes(root: str | os.PathLike, **settings) -> Path:
@@ -127,7 +123,7 @@ def _write_split(folder: Path, split: str, settings: SceneSettings) -> None:
         images.append(dict(id=number, file_name=name, height=settings.image_size, width=settings.image_size))
         for digit in placed:
             annotations.append(_annotation(digit, number, len(annotations) + 1))
-    path = folder / ann_file(split)
+    path = folder / ANN_FILE.format(split)
     path.parent.mkdir(exist_ok=True)
     description = "Scenes of scikit-learn's handwritten digits; 'source' is the number of the digit image there"
     content = dict(
@@ -183,11 +179,11 @@ def _reject_other_content(root: Path, wanted: SceneSettings) -> None:
     advice = 'choose another data_root or delete the folder'
     for split in SPLITS:
         try:
-            found = json.loads((root / ann_file(split)).read_text())['info']
+            found = json.loads((root / ANN_FILE.format(split)).read_text())['info']
             settings, version = found['settings'], found['format']
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise FileExistsError(
-                f'{root} does not hold digit scenes ({ann_file(split)} is unfit): {advice}'
+                f'{root} does not hold digit scenes ({ANN_FILE.format(split)} is unfit): {advice}'
             ) from error
         if version != FORMAT:
             raise FileExistsError(f'{root} holds digit scenes of format {version}, not {FORMAT}: {advice}')

@@ -142,6 +142,7 @@ def _compare(counts: np.ndarray, published: np.ndarray, classes: tuple[str, ...]
 
 
 FOLDER = Path(__file__).parent / 'splits'
+SPLITS = ('coco-lt', 'voc-lt')
 # File names of VOC 2012, which are its ids, and of COCO in 2014 and 2017, which end with the id.
 VOC_NAME = re.compile(r'\d{4}_\d{6}')
 COCO_NAME = re.compile(r'(?:COCO_(?:train|val)2014_)?(\d{12})')
@@ -172,14 +173,9 @@ class PublishedSplit:
         return {image_id: found for image_id, found in places.items() if found}
 
 
-def published_splits() -> tuple[str, ...]:
-    """Return the names that :func:`load_split` accepts."""
-    return tuple(sorted(file.stem.replace('_', '-') for file in FOLDER.glob('*.json')))
-
-
 def load_split(name: str) -> PublishedSplit:
     """Read a published split, ``'voc-lt'`` or ``'coco-lt'``."""
-    check_choice('split', name, published_splits())
+    check_choice('split', name, SPLITS)
     content = read_json(FOLDER / f'{name.replace("-", "_")}.json', dict)
     return PublishedSplit(
         name=content['name'],
