@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 from mmengine import registry as mmengine_registry
 
@@ -56,7 +57,7 @@ class Registry(mmengine_registry.Registry):
             raise UnknownNameError(self._not_found_message(name))
         return found
 
-    def build(self, cfg: dict, *args, **kwargs) -> object:
+    def build(self, cfg: dict, *args, **kwargs) -> Any:
         """Build from this registry; inside a Runner, MMEngine would look bare names up in the host project instead."""
         if isinstance(cfg, dict) and isinstance(cfg.get('type'), str) and '.' not in cfg['type']:
             cfg = cfg.copy()

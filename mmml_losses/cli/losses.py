@@ -60,7 +60,7 @@ def find_loss(name_or_file: str, *, for_detector: bool = False) -> dict:
         near = ' or '.join(f"'{match}'" for match in _names_near(name, short_names))
         hint = f'did you mean {near}? ' if near else ''
         raise UsageError(f"--loss: '{name}' is not a loss: {hint}(short names: {', '.join(short_names)})") from None
-    if not issubclass(kind, MultiLabelLoss):
+    if kind is None or not issubclass(kind, MultiLabelLoss):
         raise UsageError(f'--loss: {name} is not a loss (short names: {", ".join(short_names)})')
     return dict(type=f'{SCOPE}.{name}')
 

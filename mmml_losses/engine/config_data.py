@@ -185,12 +185,12 @@ def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
     if loader is None:
         raise UsageError(f'the config has no {dataloader}_dataloader')
     test_loader = deepcopy(cfg.get('test_dataloader') or cfg.get('val_dataloader'))
-    pipelines = [leaf.pipeline for leaf in leaf_configs(test_loader and test_loader.dataset) if leaf.get('pipeline')]
+    pipelines = [leaf['pipeline'] for leaf in leaf_configs(test_loader and test_loader.dataset) if leaf.get('pipeline')]
     if not pipelines:
         raise UsageError('the config has no test_dataloader with a pipeline, which pseudo labels are made with')
     dataset = deepcopy(loader.dataset)
     for leaf in leaf_configs(dataset):
-        leaf.pipeline = deepcopy(pipelines[0])
+        leaf['pipeline'] = deepcopy(pipelines[0])
     for key in ('batch_sampler', 'num_batch_per_epoch'):
         test_loader.pop(key, None)
     # One by one: update() would mix the old and the new dataset.

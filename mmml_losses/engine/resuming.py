@@ -214,7 +214,8 @@ class WorkRecord:
         barrier()  # no process may write before all have looked, nor look before the file is complete
         exists = file.is_file()
         barrier()
-        self._content = self._read() if exists else dict(settings=dict(settings), draws=dict(draws or {}), finished={})
+        begun: dict[str, dict] = dict(settings=dict(settings), draws=dict(draws or {}), finished={})
+        self._content = self._read() if exists else begun
         self.draws: dict[str, Plain] = self._content['draws']
         self.finished: dict[str, dict] = self._content['finished']
         if exists:

@@ -80,8 +80,9 @@ def collect_logits(model: nn.Module, dataloader: DataLoader, amp: bool = False) 
             print_log(f'batch {number} of {len(dataloader)}', logger='current')
     if not len(logits):
         raise UsageError('the data must have labels, and it is empty')
-    rows = [gather_rows(store, len(dataloader.dataset)) for store in (logits, targets)]
-    return None if rows[0] is None else tuple(rows)
+    size = len(dataloader.dataset)  # type: ignore[arg-type]  # torch's Dataset declares no length
+    all_logits, all_targets = gather_rows(logits, size), gather_rows(targets, size)
+    return None if all_logits is None or all_targets is None else (all_logits, all_targets)
 
 
 def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> Calibration:
@@ -116,7 +117,7 @@ def _base_of_new_link(loss: MultiLabelLoss, config: dict | str | Link | None) ->
     if config is None:
         # A sum provides the link of its first part, and MMEngine writes the keys of a config in alphabetical order.
         return link, config_of(link) if isinstance(loss, SumLoss) else None
-    if isinstance(link, ScaledLink):
+    if isinstance(link, ScaledLink) and link.base is not None and isinstance(config, dict):
         link, config = link.base, config.get('base')
     # Only the loss knows a name such as 'phi'.
     return link, config if config is None or isinstance(config, dict) else config_of(link)

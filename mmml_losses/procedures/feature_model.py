@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import torch
 from mmengine.config import Config
@@ -74,6 +75,7 @@ def pooled_features(model: nn.Module, inputs: Tensor) -> Tensor:
 
 def read_weights(path: str, cfg: Config) -> dict[str, Tensor]:
     """Read the weights in a file or behind an http(s) address, by name."""
+    content: Any
     if path.endswith('.safetensors'):
         content = _read_safetensors(path)
     else:

@@ -81,7 +81,7 @@ def write_pseudo_labels(cfg: Config, out: Path, threshold: float, made_by: Mappi
     a description of what changed on the main process, None on the others.
     """
     samples, probabilities = predict_labels(running.build_runner(cfg))
-    if not is_main_process():
+    if probabilities is None:  # they are on the main process
         return None
     labels = correct_labels(samples.labels, probabilities, threshold)
     save_label_file(out, labels, samples, made_by)

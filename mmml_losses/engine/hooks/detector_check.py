@@ -79,14 +79,13 @@ def _check_loss(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
 
 def _check_channels(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
     """Check that the head has one logit for each class, and none for the background."""
-    classifier = getattr(head, 'fc_cls', None)
-    of_roi_head = hasattr(classifier, 'out_features')
-    channels = classifier.out_features if of_roi_head else getattr(head, 'cls_out_channels', head.num_classes)
-    if channels != head.num_classes and of_roi_head:
+    channels = getattr(getattr(head, 'fc_cls', None), 'out_features', None)  # which only a RoI head has
+    if channels not in (None, head.num_classes):
         raise ValueError(
             f'{place} must be a loss with a background channel, got {type(loss).__name__}: {type(head).__name__} has '
             f'{channels} logits for {head.num_classes} classes and does not ask the loss'
         )
+    channels = getattr(head, 'cls_out_channels', head.num_classes) if channels is None else channels
     if channels != head.num_classes:
         raise ValueError(
             f'{place} must have use_sigmoid=True in its config, got none: {type(head).__name__} reads it there, and '

@@ -66,7 +66,6 @@ class LabelRecoveryHook(Hook):
     def __init__(self, threshold: float | None = None):
         self.threshold = None if threshold is None else check_threshold(threshold)
         self.recovery: LabelRecovery | None = None
-        self._found: LabelRecovery | None = None
         self._data_samples: Sequence | None = None
         self._handles: list = []
 

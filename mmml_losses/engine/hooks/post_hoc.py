@@ -72,7 +72,7 @@ class PostHocCalibrationHook(Hook):
         self.dataloader = dataloader
         self.num_samples = num_samples
         self.links: dict[str, Link] = {}
-        self._loader = None
+        self._loader: DataLoader | None = None
 
     def before_run(self, runner: Runner) -> None:
         """Raise errors now that would otherwise end a long training without a result."""

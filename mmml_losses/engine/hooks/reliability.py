@@ -84,6 +84,7 @@ def reliability_image(metric: CalibrationError, dpi: int = 100) -> np.ndarray:
 
     from ...visualization import plot_reliability
 
+    assert metric.bins is not None  # after an evaluation, on the main process
     predicted = 'detections' if isinstance(metric, DetectionCalibrationError) else 'labels'
     figure = plot_reliability({'validation': metric.bins}, predicted=predicted)
     figure.set_dpi(dpi)

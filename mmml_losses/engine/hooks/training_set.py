@@ -15,7 +15,7 @@ from torch import nn
 
 from ...datasets import AnnotationError, FeatureDataset
 from ...datasets.labels.data_infos import DatasetKindError
-from ...datasets.labels.nesting import leaf_datasets
+from ...datasets.labels.nesting import class_names, leaf_datasets
 from ...datasets.labels.reading import LabelChanges, read_label_changes
 from ...datasets.readers.feature_dataset import feature_statistics
 from ...losses import MultiLabelLoss
@@ -152,9 +152,9 @@ def _reject_other_sizes(model: nn.Module, dataset: FeatureDataset) -> None:
             f'{dataset.ann_file} has features of width {width}, and the first layer of the model takes {taken}: set '
             'in_channels of model.neck, or of model.head where there is no neck'
         )
-    num_classes = head_classes(model)
-    if num_classes not in (None, len(dataset.CLASSES)):
+    num_classes, in_file = head_classes(model), len(class_names(dataset))
+    if num_classes not in (None, in_file):
         raise AnnotationError(
-            f'{dataset.ann_file} has {len(dataset.CLASSES)} classes, and the head of the model {num_classes}: set '
+            f'{dataset.ann_file} has {in_file} classes, and the head of the model {num_classes}: set '
             'model.head.num_classes'
         )
