@@ -10,7 +10,7 @@ from mmengine.config import Config
 from mmengine.logging import print_log
 from mmengine.registry import MODELS as MMENGINE_MODELS
 
-from ..engine.model_loss import is_ours, replace_loss
+from ..engine.model_loss import names_our_loss, replace_loss
 from ..hosts.loss_places import loss_of
 from ..losses import MultiLabelLoss
 from ..registry import LOSSES, SCOPE, UnknownNameError
@@ -92,7 +92,7 @@ def swap_loss(cfg: Config, loss: dict) -> None:
     old = loss_of(cfg.get('model'))
     reduction = _reduction_of(old[0] if isinstance(old, list) else old)
     if reduction is not None and _reduction_of(loss) is None:
-        if is_ours(loss) and 'losses' not in loss:
+        if names_our_loss(loss) and 'losses' not in loss:
             loss, level = dict(loss, reduction=reduction), logging.INFO
             message = f"{loss['type']} is reduced as the loss of the config is, reduction='{reduction}'"
         else:

@@ -59,7 +59,7 @@ def check_loss(cfg: Config) -> None:
     path, holders = find_loss(cfg.get('model'))
     for holder in holders:
         loss = holder.get(path[-1])
-        if not isinstance(loss, dict) or not is_ours(loss):
+        if not isinstance(loss, dict) or not names_our_loss(loss):
             continue
         try:
             LOSSES.build(copy.deepcopy(loss))
@@ -83,13 +83,13 @@ def replace_loss(cfg: Config, loss: dict) -> None:
         if key == 'loss_cls':
             old = holder.get(key) or {}
             # A RoI head lets a loss of this package score, but takes the softmax with any other loss.
-            was_sigmoid = old.get('use_sigmoid') and not ('roi_head' in path and is_ours(old))
-            kept = dict(use_sigmoid=True) if is_ours(loss) or was_sigmoid else {}
+            was_sigmoid = old.get('use_sigmoid') and not ('roi_head' in path and names_our_loss(old))
+            kept = dict(use_sigmoid=True) if names_our_loss(loss) or was_sigmoid else {}
             kept |= _kept_weight(old, loss)
         holder[key] = ConfigDict(kept | dict(loss))
 
 
-def is_ours(loss: dict) -> bool:
+def names_our_loss(loss: dict) -> bool:
     """Return True if the config of a loss names a loss of this package."""
     return type_name(loss).startswith(f'{SCOPE}.')
 
@@ -105,7 +105,7 @@ def _kept_weight(old: dict, loss: dict) -> dict:
 def _alpha_of(loss: dict) -> float:
     if type_name(loss).split('.')[-1] != 'FocalLoss':
         return 1.0
-    alpha = loss.get('alpha', None if is_ours(loss) else MMDET_FOCAL_ALPHA)
+    alpha = loss.get('alpha', None if names_our_loss(loss) else MMDET_FOCAL_ALPHA)
     return 1.0 if alpha is None else alpha
 
 

@@ -34,14 +34,14 @@ class Patch(NamedTuple):
     wrap: Callable[[Callable], Callable]
 
 
-def is_ours(loss: object) -> bool:
+def has_link(loss: object) -> bool:
     """Check whether a loss has a link, as all losses of this package have and no loss of another project has."""
     return hasattr(loss, 'logit_probabilities')
 
 
 def reject_unknown_labels(loss: object, targets: Iterable[Tensor]) -> None:
     """Raise a ValueError if targets have unknown labels (-1) and the loss is not one of this package."""
-    if not is_ours(loss) and any((target < 0).any() for target in targets):
+    if not has_link(loss) and any((target < 0).any() for target in targets):
         raise ValueError(
             f'{type(loss).__name__} does not know unknown labels (-1): use a loss of mmml_losses, or a dataset without '
             'them'
@@ -51,7 +51,7 @@ def reject_unknown_labels(loss: object, targets: Iterable[Tensor]) -> None:
 def _predict_through_link(get_predictions: Callable) -> Callable:
     @wraps(get_predictions)
     def predict(self, cls_score, data_samples):
-        if is_ours(self.loss_module):
+        if has_link(self.loss_module):
             # The head then takes the sigmoid, which turns log-odds into the probabilities of the link.
             cls_score = self.loss_module.logit_probabilities(cls_score)
         return get_predictions(self, cls_score, data_samples)
