@@ -60,8 +60,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     if not 0 <= args.medium_from <= args.head_from:
         raise UsageError(f'--medium-from must be in [0, --head-from = {args.head_from}], got {args.medium_from}')
     if args.json is not None:
-        with command_line.clear_errors():
-            checked_json_path(args.json, '--json')
+        checked_json_path(args.json, '--json')
 
 
 def summarize(cfg: Config, args: argparse.Namespace) -> LabelSummary:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -17,7 +16,6 @@ import torch
 from torch import nn
 
 from mmml_losses.cli import launch
-from mmml_losses.evaluation.functional.predictions import checked_npz_path
 from mmml_losses.procedures.extract_features import (
     FeatureParts,
     extract_split,
@@ -57,22 +55,6 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def checked_out(args: argparse.Namespace) -> Path:
-    """Check that the result of a long run can be written, and return its file."""
-    try:
-        out = checked_npz_path(args.out, '--out').expanduser()
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    except OSError as error:
-        raise UsageError(f'--out: the folder {out.parent} cannot be made: {error.strerror}') from None
-    if not os.access(out.parent, os.W_OK):
-        raise UsageError(f'--out: the folder {out.parent} cannot be written to')
-    if out.exists() and not args.overwrite:
-        raise UsageError(f'--out: {out} exists, pass --overwrite to replace it')
-    return out
-
-
 def on_device(model: nn.Module, device: str) -> nn.Module:
     try:
         return model.to(device)
@@ -83,7 +65,8 @@ def on_device(model: nn.Module, device: str) -> nn.Module:
 
 def main() -> None:
     args = parse_args()
-    out = checked_out(args)
+    out = launch.check_output(Path(args.out).expanduser(), '.npz', args.overwrite)
+    launch.make_folder(out)
     cfg = launch.read_config(args.config, args.cfg_options)
     if cfg.get('model') is None:
         raise UsageError(f'{args.config} has no model')

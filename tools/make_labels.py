@@ -15,7 +15,7 @@ from mmml_losses.datasets.labels.label_file import save_label_file
 from mmml_losses.datasets.labels.nesting import count_views, unrepeated
 from mmml_losses.datasets.wrappers.drawn_labels import read_drawn_labels
 from mmml_losses.engine.config_data import load_dataset
-from mmml_losses.procedures.draw_labels import check_output, describe_drawing, describe_use, make_folder
+from mmml_losses.procedures.draw_labels import describe_drawing, describe_use
 from mmml_losses.utils.errors import UsageError
 
 
@@ -30,14 +30,14 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
-    out = check_output(args.out, args.overwrite)
+    out = launch.check_output(args.out, '.json', args.overwrite)
     dataset = load_dataset(launch.read_config(args.config, args.cfg_options), args.dataloader, args.config)
     if not count_views(dataset):
         raise UsageError(
             f'the dataset of {args.dataloader}_dataloader in {args.config} draws no labels: it must have a label '
             'wrapper, such as mmml_losses.MissingLabels, around it'
         )
-    make_folder(out)
+    launch.make_folder(out)
     drawn = read_drawn_labels(unrepeated(dataset))
     made_by = dict(tool=Path(__file__).name, config=Path(args.config).name, dataloader=args.dataloader)
     save_label_file(out, drawn.labels, drawn.source, made_by | dict(dataset=drawn.settings), drawn.positions)

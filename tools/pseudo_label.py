@@ -14,7 +14,6 @@ from mmengine.config import Config
 from mmml_losses.cli import launch
 from mmml_losses.engine.config_data import label_with_the_test_run, require_data
 from mmml_losses.engine.resuming import safe_checkpoint
-from mmml_losses.procedures.draw_labels import check_output, make_folder
 from mmml_losses.procedures.pseudo_label import shows_progress_bar, write_pseudo_labels
 from mmml_losses.utils.errors import UsageError
 
@@ -36,7 +35,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     """Check the threshold, and that the result of a long run can be written."""
     if not 0 < args.threshold < 1:
         raise UsageError(f'--threshold must be in (0, 1), got {args.threshold}')
-    check_output(args.out, args.overwrite)
+    launch.check_output(args.out, '.json', args.overwrite)
 
 
 def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
@@ -56,7 +55,7 @@ def main() -> None:
     apply_arguments(cfg, args)
     require_data(cfg, args.config)
     cfg.load_from = safe_checkpoint(args.checkpoint, cfg)
-    make_folder(Path(args.out))
+    launch.make_folder(Path(args.out))
     made_by = dict(
         tool=Path(__file__).name,
         config=Path(args.config).name,

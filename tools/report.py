@@ -41,7 +41,7 @@ def main() -> None:
     options = parse_args()
     runs = command_line.load_runs(options.runs)
     frequencies, groups = command_line.read_frequencies(options)
-    with command_line.clear_errors(), command_line.writing(options.out):
+    with command_line.writing(options.out):
         page = write_report(
             options.out,
             runs,

@@ -184,6 +184,28 @@ def check_weight_decay(cfg: Config) -> None:
         )
 
 
+def check_output(out: str | Path, suffix: str, overwrite: bool) -> Path:
+    """Return the path of ``--out``. Reject another suffix, a folder, and a file unless it may be overwritten."""
+    path = Path(out)
+    if path.suffix != suffix:
+        raise UsageError(f"--out must end with '{suffix}', got '{path}'")
+    if path.is_dir():
+        raise UsageError(f'--out: {path} is a folder')
+    if path.exists() and not overwrite:
+        raise UsageError(f'--out: {path} exists, pass --overwrite to replace it')
+    return path
+
+
+def make_folder(out: Path) -> None:
+    """Make the folder of the file that ``--out`` names, and reject one that cannot be written to."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f'--out: the folder {out.parent} cannot be made: {error.strerror}') from None
+    if not os.access(out.parent, os.W_OK):
+        raise UsageError(f'--out: the folder {out.parent} cannot be written to')
+
+
 def print_table(rows: Sequence[dict[str, str]], texts: Collection[str] = ()) -> None:
     """Print rows as a table, with a frame on a terminal.
 

@@ -66,8 +66,7 @@ def read_frequencies(options: argparse.Namespace) -> tuple[np.ndarray | None, Gr
             raise UsageError('--head-from and --medium-from need --frequencies, the numbers that they divide')
         return None, None
     frequencies = read_file(options.frequencies, load_class_frequencies)
-    with clear_errors():
-        return frequencies, group_classes(frequencies, **limits)
+    return frequencies, group_classes(frequencies, **limits)
 
 
 def split_names(arguments: Sequence[str]) -> dict[str, str]:
@@ -93,8 +92,7 @@ def split_names(arguments: Sequence[str]) -> dict[str, str]:
 
 def load_runs(arguments: Sequence[str], with_detectors: bool = False) -> dict[str, Predictions]:
     """Read the predictions of runs, given as ``NAME=PATH`` or ``PATH``; those of detectors only if they are allowed."""
-    with clear_errors():
-        runs = {name: load_predictions(file) for name, file in files_of(arguments).items()}
+    runs = {name: load_predictions(file) for name, file in files_of(arguments).items()}
     for name, run in runs.items():
         if are_detections(run.class_names) and not with_detectors:
             raise UsageError(f"'{name}' must be the run of a classifier, got detections, which are no labels")
@@ -122,12 +120,11 @@ def files_of(arguments: Sequence[str]) -> dict[str, Path]:
 
 def load_label_recovery(arguments: Sequence[str]) -> dict[str, dict[str, dict[int, float]]]:
     """Return the label recovery of the runs whose folder has a log of it."""
-    with clear_errors():
-        curves = {name: read_label_recovery(file.parent) for name, file in files_of(arguments).items()}
+    curves = {name: read_file(file.parent, read_label_recovery) for name, file in files_of(arguments).items()}
     return {name: of_run for name, of_run in curves.items() if of_run}
 
 
-def read_file(path: str, reader: Callable[[Path], Content]) -> Content:
+def read_file(path: str | Path, reader: Callable[[Path], Content]) -> Content:
     """Read a file, with one clear error if that fails."""
     try:
         return reader(Path(path).expanduser())
@@ -135,15 +132,6 @@ def read_file(path: str, reader: Callable[[Path], Content]) -> Content:
         raise UsageError(f'{path} cannot be read: {error.strerror}') from error
     except ValueError as error:
         raise UsageError(f'{path} cannot be used: {error}') from error
-
-
-@contextmanager
-def clear_errors(subject: str = '') -> Iterator[None]:
-    """Turn a ValueError into the error of a tool, after a subject such as the name of a run."""
-    try:
-        yield
-    except ValueError as error:
-        raise UsageError(f'{subject}: {error}' if subject else str(error)) from error
 
 
 @contextmanager
@@ -164,8 +152,7 @@ def draw(options: argparse.Namespace, plot: Callable[..., Figure], *args, **kwar
         *args: Further arguments of the function.
         **kwargs: Further arguments of the function.
     """
-    with clear_errors():
-        figure = plot(*args, title=options.title, **kwargs)
+    figure = plot(*args, title=options.title, **kwargs)
     with writing(options.out):
         print(f'wrote {save_figure(options.out, figure, options.dpi)}')
 
@@ -174,8 +161,10 @@ def measured(runs: Mapping[str, Predictions], measure: Callable[[str, Prediction
     """Apply a measure of a name and its predictions to every run, with errors that name the run."""
     results = {}
     for name, run in runs.items():
-        with clear_errors(name):
+        try:
             results[name] = measure(name, run)
+        except ValueError as error:
+            raise UsageError(f'{name}: {error}') from error
     return results
 
 

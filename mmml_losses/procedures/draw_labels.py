@@ -1,40 +1,14 @@
-"""Check where a label file goes, and describe what went into it and how to use it."""
+"""Describe the labels that label wrappers drew, and write the config that reads them from a file."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from mmengine.dataset import BaseDataset, ConcatDataset
 
-from ..datasets.labels.label_file import checked_json_path
 from ..datasets.labels.nesting import count_views, unrepeated
 from ..datasets.labels.sample_labels import POSITIVE, UNKNOWN
 from ..datasets.wrappers.drawn_labels import DrawnLabels
-from ..utils.errors import UsageError
-
-
-def check_output(out: str, overwrite: bool) -> Path:
-    """Reject an ``--out`` that cannot be a label file or must not be replaced, before any work is done."""
-    try:
-        path = checked_json_path(out, '--out')
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    if path.is_dir():
-        raise UsageError(f'--out: {path} is a folder')
-    if path.exists() and not overwrite:
-        raise UsageError(f'--out: {path} exists, pass --overwrite to replace it')
-    return path
-
-
-def make_folder(out: Path) -> None:
-    """Make the folder of ``--out``, and reject one that cannot be written to."""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f'--out: the folder {out.parent} cannot be made: {error.strerror}') from None
-    if not os.access(out.parent, os.W_OK):
-        raise UsageError(f'--out: the folder {out.parent} cannot be written to')
 
 
 def describe_drawing(drawn: DrawnLabels) -> str:

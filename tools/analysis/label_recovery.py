@@ -15,8 +15,7 @@ def main() -> None:
     options = parser.parse_args()
     runs = {}
     for name, folder in command_line.split_names(options.runs).items():
-        with command_line.clear_errors():
-            runs[name] = read_label_recovery(folder)
+        runs[name] = command_line.read_file(folder, read_label_recovery)
         if not runs[name]:
             raise UsageError(
                 f'{folder} has no log of label recovery: no */vis_data/scalars.json below it holds label_recovery/...; '

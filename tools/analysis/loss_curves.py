@@ -25,8 +25,7 @@ def read_losses(arguments: list[str]) -> dict[str, dict]:
 
 def read_loss(text: str) -> dict:
     if '(' in text:
-        with command_line.clear_errors():
-            return parse_loss(text)
+        return parse_loss(text)
     try:
         return dict(find_loss(text))
     except UsageError as error:  # the message names the flag of other tools
