@@ -1,1 +1,4 @@
-"""Provide the command line: arguments, configs, tables and messages of the tools."""
+"""Parts that the command-line tools share. Each command is a script in ``tools/``.
+
+"Add a tool" in ``CONTRIBUTING.md`` lists the steps for a new command.
+"""

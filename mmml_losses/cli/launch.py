@@ -1,4 +1,4 @@
-"""Provide what all tools share: arguments, the config that they make, tables, and errors in one sentence."""
+"""Parse the arguments that tools share, read their config, check ``--out``, print tables, and end with clear errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_cfg_options(parser: argparse.ArgumentParser, example: str) -> None:
-    """Add ``--cfg-options``."""
+    """Add ``--cfg-options``, with an example in its help."""
     parser.add_argument(
         '--cfg-options',
         nargs='+',
@@ -130,7 +130,7 @@ def default_work_dir(config_file: str, loss: str | None) -> str:
 
 
 def reject_detector(cfg: Config, config_file: str, reason: str) -> None:
-    """Raise the error of a tool that works for classifiers alone, with the reason after "got a detector"."""
+    """Raise a UsageError if a config is of a detector; ``reason`` ends its message."""
     if is_detector(cfg):
         raise UsageError(f'{config_file} must be the config of a classifier, got a detector{reason}')
 
@@ -170,7 +170,7 @@ def check_schedule(cfg: Config) -> None:
 
 
 def check_weight_decay(cfg: Config) -> None:
-    """Reject factors of a weight decay that is not given: the error of MMEngine names neither."""
+    """Reject a ``decay_mult`` without a ``weight_decay``: MMEngine's error would name neither of them."""
     settings = cfg.get('optim_wrapper') or {}
     factors = settings.get('paramwise_cfg') or {}
     keys = factors.get('custom_keys') or {}
@@ -185,7 +185,7 @@ def check_weight_decay(cfg: Config) -> None:
 
 
 def check_output(out: str | Path, suffix: str, overwrite: bool) -> Path:
-    """Return the path of ``--out``. Reject another suffix, a folder, and a file unless it may be overwritten."""
+    """Return ``--out`` as a path; reject another suffix, a folder, and an existing file unless ``overwrite`` is set."""
     path = Path(out)
     if path.suffix != suffix:
         raise UsageError(f"--out must end with '{suffix}', got '{path}'")
@@ -211,7 +211,7 @@ def print_table(rows: Sequence[dict[str, str]], texts: Collection[str] = ()) -> 
 
     Args:
         rows: Cells by the names of their columns, the same in all rows.
-        texts: Columns of text, aligned to the left as the first column is.
+        texts: Names of the columns to align to the left, as the first column is.
     """
     header = list(rows[0])
     is_text = [number == 0 or name in texts for number, name in enumerate(header)]
@@ -252,7 +252,7 @@ def exit_clearly(main: Callable[[], None]) -> None:
 
 
 def leave_together() -> None:
-    """End a process of a distributed run after all processes have finished."""
+    """Wait for all processes of a distributed run, and leave their group. With gloo, end this process at once."""
     torch.distributed.barrier()
     if torch.distributed.get_backend() == 'gloo':
         # Such processes sometimes abort at their end ("terminate called without an active exception", torch 2.13.0) for

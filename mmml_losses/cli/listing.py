@@ -23,12 +23,12 @@ from .losses import configs_folder, losses_folder
 
 
 class Entry(NamedTuple):
-    """A line of the list.
+    """A component that a config can name, as a line of the list.
 
     Args:
-        name: The name in a config.
-        text: One line about the component.
-        short_names: Names for ``--loss``, of a loss.
+        name: Its name in a config.
+        text: One line about it.
+        short_names: Names of files for ``--loss``; empty for a component that is no loss.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
     short_names: tuple[str, ...] = ()
 
     def matches(self, word: str) -> bool:
-        """Return True if the line has a word, in upper or lower case."""
+        """Return True if the name, the text or a short name has a word, in upper or lower case."""
         return word.lower() in ' '.join((self.name, self.text, *self.short_names)).lower()
 
 
@@ -61,7 +61,7 @@ KINDS = (*REGISTERED, 'configs')
 
 
 def list_kind(kind: str) -> list[Entry]:
-    """Return the entries of one of ``KINDS``, by name."""
+    """Return the components of one of ``KINDS``, such as ``'losses'``, sorted by name."""
     if kind == 'configs':
         folder = configs_folder()
         files = [*sorted(folder.glob('*.py')), *sorted(folder.glob('det/*.py'))]

@@ -36,7 +36,7 @@ def find_loss(name_or_file: str, *, for_detector: bool = False) -> dict:
     Args:
         name_or_file: A config file, the stem of a file in :func:`losses_folder`, the name of a loss of this package, or
             a loss of another project with its scope, such as ``mmpretrain.AsymmetricLoss``.
-        for_detector: Whether a file for detectors of the same stem comes first.
+        for_detector: Whether to prefer a file of the same stem in ``configs/det/_base_/losses``.
     """
     files = [Path(name_or_file), losses_folder() / f'{name_or_file}.py']
     if for_detector:

@@ -1,4 +1,4 @@
-"""Provide what the tools for pictures and reports share: names of runs, their files, and clear errors."""
+"""Read the runs that a command line names and draw pictures of them, for ``tools/analysis`` and ``tools/report.py``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def picture_parser(description: str, default_out: str) -> argparse.ArgumentParse
 
 
 def add_runs(parser: argparse.ArgumentParser, help_text: str = RUN_HELP) -> None:
-    """Add the argument for one run or more."""
+    """Add the positional argument ``runs``, which takes one run or more."""
     parser.add_argument('runs', nargs='+', metavar='RUN', help=help_text)
 
 
@@ -58,7 +58,7 @@ def add_frequencies(parser: argparse.ArgumentParser) -> None:
 
 
 def read_frequencies(options: argparse.Namespace) -> tuple[np.ndarray | None, Groups | None]:
-    """Return the frequencies of the classes and the groups that follow from them, or None and None without a file."""
+    """Return the class frequencies in ``--frequencies`` and their head, medium and tail; None, None without a file."""
     limits = dict(head_from=options.head_from, medium_from=options.medium_from)
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     if options.frequencies is None:
@@ -70,7 +70,7 @@ def read_frequencies(options: argparse.Namespace) -> tuple[np.ndarray | None, Gr
 
 
 def split_names(arguments: Sequence[str]) -> dict[str, str]:
-    """Read ``NAME=PATH`` or ``PATH``, which is then named after its folder or file.
+    """Return the paths of arguments ``NAME=PATH`` by name. A ``PATH`` alone is named after its folder or file.
 
     A path with an equals sign in it needs a name: ``mine=./lr=0.1/predictions.npz``.
     """
@@ -91,7 +91,7 @@ def split_names(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def load_runs(arguments: Sequence[str], with_detectors: bool = False) -> dict[str, Predictions]:
-    """Read the predictions of runs, given as ``NAME=PATH`` or ``PATH``; those of detectors only if they are allowed."""
+    """Read the predictions of runs, given as ``NAME=PATH`` or ``PATH``. Only ``with_detectors`` allows detections."""
     runs = {name: load_predictions(file) for name, file in files_of(arguments).items()}
     for name, run in runs.items():
         if are_detections(run.class_names) and not with_detectors:
@@ -119,13 +119,13 @@ def files_of(arguments: Sequence[str]) -> dict[str, Path]:
 
 
 def load_label_recovery(arguments: Sequence[str]) -> dict[str, dict[str, dict[int, float]]]:
-    """Return the label recovery of the runs whose folder has a log of it."""
+    """Return the curves of label recovery, by run, quantity and epoch, of the runs with a log of it in their folder."""
     curves = {name: read_file(file.parent, read_label_recovery) for name, file in files_of(arguments).items()}
     return {name: of_run for name, of_run in curves.items() if of_run}
 
 
 def read_file(path: str | Path, reader: Callable[[Path], Content]) -> Content:
-    """Read a file, with one clear error if that fails."""
+    """Return what ``reader`` reads from a file; raise a UsageError that names the file if that fails."""
     try:
         return reader(Path(path).expanduser())
     except OSError as error:
@@ -136,7 +136,7 @@ def read_file(path: str | Path, reader: Callable[[Path], Content]) -> Content:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Turn the error of a file that cannot be written into one sentence."""
+    """Turn an OSError into a UsageError that names the file that cannot be written."""
     try:
         yield
     except OSError as error:
@@ -158,7 +158,7 @@ def draw(options: argparse.Namespace, plot: Callable[..., Figure], *args, **kwar
 
 
 def measured(runs: Mapping[str, Predictions], measure: Callable[[str, Predictions], object]) -> dict[str, object]:
-    """Apply a measure of a name and its predictions to every run, with errors that name the run."""
+    """Return ``measure(name, predictions)`` of each run by name. A ValueError becomes an error that names the run."""
     results = {}
     for name, run in runs.items():
         try:

@@ -1,4 +1,4 @@
-"""Hooks, and what the command-line tools share."""
+"""Hooks of the Runner, and steps around a Runner: check the data, change the loss of a config, build it, resume."""
 
 from .hooks.classifier_prior import ClassifierPriorHook
 from .hooks.detector_check import DetectorCheckHook

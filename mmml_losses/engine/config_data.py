@@ -24,7 +24,7 @@ DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 def require_data(cfg: Config, config_file: str) -> list[tuple[dict, BaseDataset]]:
     """Raise an error that names all missing files of the datasets of a config. No annotations are loaded for it.
 
-    The error also names a config next to the file of this one that needs no download.
+    The error also names a config in the same folder that needs no download, if there is one.
 
     Returns:
         The datasets that were built for the check, each with its settings in the config. A Runner can load them instead
@@ -51,11 +51,11 @@ def require_data(cfg: Config, config_file: str) -> list[tuple[dict, BaseDataset]
 
 
 def _build_unloaded(cfg: Config) -> list[tuple[dict, BaseDataset, bool]]:
-    """Build the readers and label wrappers in a config, also inside others, without loading them.
+    """Build the readers and label wrappers of a config, also those inside other wrappers, without loading annotations.
 
     Returns:
-        Settings, dataset, and whether it is the one that a Runner would build. It is not if its pipeline cannot be
-        built, which the Runner reports, or if a label wrapper has a dataset inside that is none of these.
+        For each its settings, the dataset, and whether a Runner would build the same dataset. A Runner would not if the
+        pipeline cannot be built, which it reports, or if a label wrapper has a dataset of another project inside.
     """
     found: list[tuple[dict, BaseDataset, bool]] = []
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
@@ -83,7 +83,12 @@ def _build_unloaded(cfg: Config) -> list[tuple[dict, BaseDataset, bool]]:
 
 
 def with_datasets(settings: Any, built: Sequence[tuple[dict, BaseDataset]]) -> Any:
-    """Return settings of a dataset with which :func:`require_data`'s datasets are loaded instead of built again."""
+    """Return the settings of a dataset, changed so that the datasets in ``built`` are loaded and not built again.
+
+    Args:
+        settings: Settings of a dataset, or a list of them.
+        built: Settings and dataset of each dataset that :func:`require_data` has built.
+    """
     if isinstance(settings, (list, tuple)):
         return [with_datasets(part, built) for part in settings]
     if not isinstance(settings, dict):
@@ -129,8 +134,8 @@ def _dataset_settings(cfg: Config) -> list[tuple[dict, type]]:
 def digits_sibling(config_file: Path) -> Path | None:
     """Return the config of the same method on DigitScenes, such as ``spa_lpr_digits.py`` for ``spa_lpr_coco.py``.
 
-    For a detector whose loss has none, it is the config of another loss; for a method without any, that of SPA + LPR;
-    for a config in another folder, None.
+    If the method has no such config, return one whose name begins alike, or else ``spa_lpr_digits.py``. Return None if
+    the folder of the config has none of these files.
     """
     stem = config_file.stem
     while stem:
@@ -144,13 +149,13 @@ def digits_sibling(config_file: Path) -> Path | None:
 
 
 def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:
-    """Build one of the datasets of a config as a Runner would, from its annotations. The config is changed in place.
+    """Build the dataset of a dataloader (``'train'``, ``'val'`` or ``'test'``). The config is changed in place.
 
     The data of the other datasets may be missing, and so may the images of this one if it is a reader of this package.
     The paths of its samples then lead to the folder of the annotations; their names are the same.
 
     Raises:
-        UsageError: There is none, or it cannot be built.
+        UsageError: The config has no such dataset, or it cannot be built.
         MissingDataError: Annotation files are missing.
     """
     asked = f'{dataloader}_dataloader'
@@ -176,10 +181,10 @@ def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:
 
 
 def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
-    """Turn a config in place into a test run over a dataset: unaugmented, in order, each sample once.
+    """Let the test of a config run over the dataset of a dataloader: unaugmented, in order, each sample once.
 
-    Only the pipeline of the dataset changes, so its samples and labels are those of the training. The config can no
-    longer train or validate, and needs no other data.
+    Of the dataset only the pipeline changes, so that its samples and labels stay as they are. The config is changed in
+    place, can no longer train or validate, and needs no other data.
     """
     loader = cfg.get(f'{dataloader}_dataloader')
     if loader is None:
@@ -207,6 +212,6 @@ def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
 
 
 def forbid_replacements(dataset: BaseDataset) -> None:
-    """Raise an error for a sample that cannot be loaded, which MMEngine replaces by a random one in training."""
+    """Make a dataset raise an error for a sample that cannot be loaded, where MMEngine would take another at random."""
     for leaf in leaf_datasets(dataset):
         leaf.test_mode = True

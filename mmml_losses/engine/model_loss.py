@@ -21,12 +21,12 @@ METHODS = {'temperature': TemperatureLink, 'platt': PlattLink, 'vector': VectorL
 
 
 class LossPlace(NamedTuple):
-    """Where a model has its classification loss.
+    """The classification loss of a model, and its place in the model.
 
     Args:
         module: The loss.
-        prefix: How the keys of its state begin in the state of the model.
-        config: Its config; of the module's type alone where the config leaves the loss to the head.
+        prefix: Beginning of the loss's keys in the ``state_dict`` of the model, such as ``'head.loss_module.'``.
+        config: Config of the loss. It has only a ``type`` if the model's config leaves the loss to the head.
     """
 
     module: MultiLabelLoss
@@ -35,7 +35,7 @@ class LossPlace(NamedTuple):
 
 
 def find_loss_place(cfg: Config, model: nn.Module) -> LossPlace:
-    """Return the classification loss of a model, which must be one of this package: no other has a link."""
+    """Find the classification loss of a model. It must be a loss of this package, since no other has a link."""
     path, holders = find_loss(cfg.model)
     attributes = ['loss_module' if name == 'loss' else name for name in path]
     module = model if path else None
@@ -52,9 +52,9 @@ def find_loss_place(cfg: Config, model: nn.Module) -> LossPlace:
 
 
 def check_loss(cfg: Config) -> None:
-    """Name the classification loss of a config and its mistake, if it is a loss of this package that cannot be built.
+    """Raise a UsageError that names the classification loss of a config if it is of this package and cannot be built.
 
-    It builds the loss, so call it after an error, not to prevent one.
+    The function builds the loss, so call it after an error of a Runner, not to prevent one.
     """
     path, holders = find_loss(cfg.get('model'))
     for holder in holders:
@@ -71,8 +71,8 @@ def check_loss(cfg: Config) -> None:
 def replace_loss(cfg: Config, loss: dict) -> None:
     """Replace the classification loss of a config, in each stage of a cascade.
 
-    A detector keeps the weight of the classification against the boxes, unless the new loss sets its own. Dense heads
-    read ``use_sigmoid`` from the config and keep it with losses of other projects, too.
+    A detector keeps the ``loss_weight`` of the old loss, unless the new loss sets its own. Its head reads
+    ``use_sigmoid``, so a loss of this package gets ``use_sigmoid=True``, and another loss the value of the old one.
     """
     path, holders = find_loss(cfg.get('model'))
     if not holders:
@@ -95,7 +95,10 @@ def names_our_loss(loss: dict) -> bool:
 
 
 def _kept_weight(old: dict, loss: dict) -> dict:
-    """Return the weight of the old loss. Focal's alpha, which weights the positives, counts as part of it."""
+    """Return the setting ``loss_weight`` with which positives weigh as much in a new loss as in the old one.
+
+    Focal's ``alpha`` weights the positives, too. The dict is empty if the new loss needs no such setting.
+    """
     before, after = _alpha_of(old), _alpha_of(loss)
     if before == after or 0 in (before, after):  # an alpha of 0 leaves the positives out, and is no weight
         return dict(loss_weight=old['loss_weight']) if 'loss_weight' in old else {}
@@ -110,13 +113,13 @@ def _alpha_of(loss: dict) -> float:
 
 
 def new_link(method: str, num_classes: int, base: Link | None = None) -> ScaledLink:
-    """Return a link to fit by one of ``METHODS``, on top of another link or of the own link of a loss."""
+    """Return a link of one of ``METHODS``, not fitted yet, on top of ``base``; None: of the link of its loss."""
     kind = METHODS[method]
     return kind(num_classes, base) if kind is VectorLink else kind(base)
 
 
 def describe_link(link: ScaledLink, targets: Tensor) -> str:
-    """Describe the values of a link that was fitted to targets (N, C)."""
+    """Describe the fitted values of a link, and count the classes that its data, ``targets`` (N, C), cannot fit."""
     if not isinstance(link, VectorLink):
         return ', '.join(f'{name} {value:.4g}' for name, value in link.named_buffers(recurse=False))
     ranges = [f'{name} {value.min():.4g} to {value.max():.4g}' for name, value in link.named_buffers(recurse=False)]
@@ -126,9 +129,9 @@ def describe_link(link: ScaledLink, targets: Tensor) -> str:
 
 
 def phi_link_of(runner: Runner) -> Link:
-    """Return the link that undoes the bias of Focal or ASL, with the parameters of the loss of a model.
+    """Return the link that undoes the bias of Focal or ASL, with the parameters of the loss in a Runner's model.
 
-    The model must have such a loss, or a sum whose first pointwise part is one, with the sigmoid link.
+    The loss must be Focal or ASL with the sigmoid link, or a sum whose first pointwise part is such a loss.
     """
     model = runner.model.module if is_model_wrapper(runner.model) else runner.model
     place = find_loss_place(runner.cfg, model)

@@ -5,7 +5,8 @@
 1. :func:`latest_checkpoint` finds the last checkpoint of the work folder, also if the folder was moved.
 2. :func:`safe_checkpoint` downloads a checkpoint behind an address, and lets :mod:`mmml_losses.hosts.checkpoints` check
    that it holds weights and MMEngine's log, and nothing that could run code.
-3. It raises an error if the work folder holds a training with another loss, and warns if hyper-parameters differ.
+3. :func:`safe_checkpoint` raises an error if the work folder holds a training with another loss, and warns if
+   hyper-parameters differ.
 4. The Runner loads model, optimiser, schedules and the number of the epoch, and goes on with the next epoch.
 
 Every other state has its owner:
@@ -61,9 +62,9 @@ Plain = str | float | bool | None
 
 
 def train(cfg: Config, datasets: Sequence[tuple[dict, BaseDataset]] = ()) -> Runner:
-    """Train, from the checkpoint that the config names or, if it resumes and names none, from the latest.
+    """Train the model of a config, from its ``load_from`` or, if it resumes without one, from the latest checkpoint.
 
-    Datasets that :func:`mmml_losses.engine.config_data.require_data` has built are not built again.
+    ``datasets``, which :func:`mmml_losses.engine.config_data.require_data` has built, are not built again.
     """
     resume, checkpoint = cfg.get('resume', False), cfg.get('load_from')
     if resume and checkpoint is None:
@@ -80,15 +81,15 @@ class EpochSeedHook(Hook):
     """Make the random numbers of an epoch depend on the seed, the epoch and the rank alone.
 
     A Runner seeds its random number generators once, so a training resumed at epoch 5 would repeat the augmentations of
-    epoch 0. With this hook it has those of epoch 5, and ends with the weights of an uninterrupted training. The hook
-    also seeds the workers of the dataloader in each epoch. Persistent workers keep their seed, and with them a resumed
-    training is as good as an uninterrupted one, but not equal to it.
+    epoch 0. With this hook it has the augmentations of epoch 5, and ends with the weights of an uninterrupted training.
+    The hook also seeds the workers of the dataloader in each epoch. Persistent workers keep their seed, and with them a
+    resumed training is as good as an uninterrupted one, but not equal to it.
     """
 
     priority = 'VERY_HIGH'
 
     def before_train(self, runner: Runner) -> None:
-        """Log that persistent workers are on."""
+        """Log a line if persistent workers, which keep their seed, are on."""
         if runner.train_dataloader.persistent_workers:
             print_log(
                 'persistent_workers is on: a resumed training will not repeat an unbroken one exactly',
@@ -112,7 +113,7 @@ class EpochSeedHook(Hook):
 
 
 def latest_checkpoint(folder: str) -> Path | None:
-    """Return the checkpoint that a training wrote last into its work folder, or None. The folder may have moved."""
+    """Return the last checkpoint of a work folder, which may have been moved; None if the folder has no checkpoint."""
     found = find_latest_checkpoint(folder) if Path(folder, 'last_checkpoint').is_file() else None
     if not found:
         return None
@@ -128,9 +129,9 @@ def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
 
     Args:
         path: A file or an http(s) address.
-        cfg: The config that it is used with.
-        resume: Whether a training goes on from it. Then it must not lie in the work folder of a training with another
-            loss, and must hold no text that MMEngine would run.
+        cfg: The config that the checkpoint is used with.
+        resume: Whether a training goes on from the checkpoint. Then it must not lie in the work folder of a training
+            with another loss, and must hold no text that MMEngine would run.
     """
     address = urlparse(path)
     if address.scheme in ('http', 'https'):
@@ -158,7 +159,7 @@ def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
 
 
 def describe_loss(loss: Mapping | list | str) -> str:
-    """Return the name of a loss, of its parts or of all losses of a cascade, such as ``SumLoss(spa=SPALoss)``."""
+    """Name a loss and its parts, such as ``SumLoss(spa=SPALoss)``, from its config or a list of configs."""
     if isinstance(loss, list):
         return ', '.join(map(describe_loss, loss))
     if not isinstance(loss, Mapping):
@@ -186,16 +187,16 @@ def _flatten(name: str, value: object) -> Iterator[tuple[str, Plain]]:
 
 
 class WorkRecord:
-    """A json file in a folder with the settings with which the work there was begun, and its finished stages.
+    """A json file that keeps the settings and finished stages of long work in a folder, so that it can go on later.
 
-    The work can only go on with the same settings. All processes of a distributed run read the file; the main process
+    The work can go on only with the same settings. All processes of a distributed run read the file; the main process
     writes it.
 
     Args:
         file: The json file, which is written if there is none.
         settings: Settings that the work depends on, see :func:`flat_settings`.
         draws: Random numbers of the work, such as a seed. An existing file keeps its own.
-        option: The option that names another folder, for error messages.
+        option: The command-line option for choosing another folder, for error messages.
 
     Attributes:
         draws: The random numbers.

@@ -1,4 +1,4 @@
-"""Prepare a config for a Runner, build the Runner, and save its metrics."""
+"""Build MMEngine's Runner from a config, and save the metrics that it returns."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ from .model_loss import check_loss
 
 
 def add_hook(cfg: Config, name: str) -> None:
-    """Add a hook of this package to those of a config, unless it is among them."""
+    """Add a hook of this package to the ``custom_hooks`` of a config, unless it is there."""
     hooks = list(cfg.get('custom_hooks') or [])
     if not any(type_name(hook).rpartition('.')[2] == name for hook in hooks):
         cfg.custom_hooks = [*hooks, dict(type=f'{SCOPE}.{name}')]
 
 
 def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool, collate: str = 'default_collate') -> ConfigDict:
-    """Add MMPretrain's defaults to a dataloader, except those that would only raise an error or a warning."""
+    """Return the config of a dataloader with MMPretrain's defaults for what it leaves open.
+
+    Memory is pinned only with ``pin_memory`` and on a GPU, and workers persist only if there are any.
+    """
     defaults = ConfigDict(
         pin_memory=pin_memory and torch.cuda.is_available(),
         persistent_workers=dataloader.get('num_workers', 0) > 0,
@@ -45,7 +48,7 @@ def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool, collate: 
 def build_runner(cfg: Config, datasets: Sequence[tuple[dict, BaseDataset]] = ()) -> Runner:
     """Build the Runner of a config. An error in the settings of its loss names the loss and its place.
 
-    Datasets that :func:`mmml_losses.engine.config_data.require_data` has built are not built again.
+    ``datasets``, which :func:`mmml_losses.engine.config_data.require_data` has built, are not built again.
     """
     try:
         runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
@@ -61,9 +64,10 @@ def build_runner(cfg: Config, datasets: Sequence[tuple[dict, BaseDataset]] = ())
 
 
 def save_metrics(path: str | Path, metrics: Mapping[str, float], evaluator: Evaluator) -> None:
-    """Write metrics, and their further results under ``details``, whole or not at all.
+    """Write the metrics of an evaluation, and the further results of its evaluator under ``details``, into one file.
 
-    The path ends in ``.json``, where NaN and infinity become null, in ``.yaml`` or in ``.pkl``.
+    The path ends in ``.json``, where NaN and infinity become null, in ``.yaml`` or in ``.pkl``. An error leaves no
+    half-written file.
     """
     path = Path(path)
     details = evaluator.details() if isinstance(evaluator, MultiLabelEvaluator) else details_of(evaluator.metrics)

@@ -1,1 +1,1 @@
-"""Adapt to other packages: their versions, checkpoints and heads."""
+"""Adapt to the installed packages of other projects: patch MMPretrain, know MMDetection's heads, open checkpoints."""

@@ -50,7 +50,7 @@ def allow_mmengine_checkpoints() -> None:
 
 
 def torch_protects() -> bool:
-    """Check whether ``torch.load`` rejects foreign classes by default, and takes names for those it allows."""
+    """Check whether torch is 2.6 or newer, whose ``torch.load`` by default unpickles only classes on a list."""
     return digit_version(torch.__version__) >= digit_version('2.6.0')
 
 

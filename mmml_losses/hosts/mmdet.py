@@ -94,7 +94,10 @@ def require_mmdet(asked_for: str) -> None:
 
 
 def how_to_install_mmdet(has_operators: bool) -> str:
-    """Return the commands that add MMDetection to the installed packages: to the forks of OpenMMLab, their fork."""
+    """Return the commands to install MMDetection, or its fork if the forks of OpenMMLab (onedl) are installed.
+
+    ``has_operators`` is whether the installed mmcv has its compiled operators.
+    """
     if not is_installed('onedl-mmengine'):
         return (
             "pip uninstall mmcv-lite, then pip install --no-build-isolation 'mmcv>=2.1.0,<2.2.0' 'mmdet>=3.3.0,<4.0.0'"

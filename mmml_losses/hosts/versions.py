@@ -45,10 +45,10 @@ def _torchvision_wants_cuda() -> bool:
 
 
 def compile_settings() -> dict[str, bool]:
-    """Return the arguments with which :func:`torch.compile` compiles each loss by itself.
+    """Return arguments of :func:`torch.compile` with which compiling one loss leaves the others compiled.
 
     All losses share one method, of which torch keeps at most eight compiled versions. Newer versions of torch (seen in
-    2.13) have an option to keep as many for each module.
+    2.13) have an option to keep eight for each module.
     """
     setting = 'isolate_recompiles'
     return {setting: True} if setting in inspect.signature(torch.compile).parameters else {}

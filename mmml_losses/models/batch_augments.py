@@ -40,14 +40,14 @@ class UnionAugment:
     num_sources: int
     """Number of images that are joined into one."""
     unites_labels = True
-    """Whether unknown labels are not blended; the patch of MMPretrain's batch augmentations checks it."""
+    """A mark for the patch of MMPretrain's batch augmentations: unknown labels (-1) are never blended with others."""
 
     def join(self, images: Tensor, orders: list[Tensor]) -> Tensor:
-        """Return the new images, (N, C, H, W).
+        """Return N new images, each joined from ``num_sources`` images of the batch: (N, C, H, W).
 
         Args:
             images: (N, C, H, W).
-            orders: Indices of N images for each source; those of the first source are 0 to N - 1.
+            orders: For each source, N indices into ``images``; those of the first source are 0 to N - 1.
         """
         raise NotImplementedError
 
@@ -56,7 +56,7 @@ class UnionAugment:
 
         Args:
             batch_inputs: Images, (N, C, H, W).
-            batch_score: Labels, (N, C), as in :func:`union_labels`.
+            batch_score: Labels, (N, C), with 1 positive, 0 negative, -1 unknown, or between 0 and 1.
         """
         score = batch_score.float()
         check_targets(score, soft=True, loss_name=type(self).__name__)
@@ -69,7 +69,7 @@ class UnionAugment:
 class UnionMixup(UnionAugment):
     """Blends two images into one that has the labels of both.
 
-    The share of the first is drawn once for a batch, from Beta(``alpha``, ``alpha``) scaled to
+    The share of the first image is drawn once for a batch, from Beta(``alpha``, ``alpha``) scaled to
     [``smallest_share``, 1 - ``smallest_share``]. MMPretrain's ``Mixup`` blends the labels by the same share, which is a
     target for soft losses and has no meaning for unknown labels.
 

@@ -27,7 +27,7 @@ class LinkedScores:
     cls_out_channels: int
 
     def predict_by_feat(self, cls_scores: list[Tensor] | Tensor, *args, **kwargs) -> list:
-        """Return detections; the arguments are those of the head, and the first one is the logits."""
+        """Return the detections of the head, which gets log-odds in place of its first argument, the logits."""
         return super().predict_by_feat(self.log_odds(cls_scores), *args, **kwargs)  # type: ignore[misc]
 
     def log_odds(self, cls_scores: list[Tensor] | Tensor) -> list[Tensor] | Tensor:
@@ -49,7 +49,7 @@ class LinkedScores:
 
 
 class LinkedQueries(LinkedScores):
-    """:class:`LinkedScores` for the DETR family, where the cost of matching queries to objects uses them, too."""
+    """:class:`LinkedScores` for the DETR family, which also matches queries to objects by the link's log-odds."""
 
     matches_through_link = True
 

@@ -35,7 +35,7 @@ class ExpertsHead(MultiLabelHead):
     Args:
         num_classes: Number of labels.
         in_channels: Width of the features of the last stage.
-        log_prior_scales: :math:`s_e`, one for each expert.
+        log_prior_scales: :math:`s_e` of each expert; their number is the number of experts.
         class_frequencies: Number of training images with each class: a list, a json file, or None, with which
             ``TrainingSetHook`` counts them or a checkpoint has them. 0 counts as 1.
         num_samples: Number of training images; needed with a list.
@@ -82,7 +82,7 @@ class ExpertsHead(MultiLabelHead):
             self.frequencies.count(labels)
 
     def expert_logits(self, feats: tuple[Tensor, ...]) -> list[Tensor]:
-        """Return the logits (N, C) of every expert, without the term of the class shares."""
+        r"""Return the logits (N, C) of every expert, without :math:`s_e \log \pi_c`."""
         features = self.pre_logits(feats)
         return [expert(features) for expert in self.fc]
 

@@ -30,7 +30,7 @@ class MultiLabelHead(MultiLabelClsHead):
         loss: Config of a loss of this package, BCE by default, or of a loss of MMPretrain, which cannot take unknown
             labels.
         classifier: A module from the features of the last stage to (N, ``num_classes``) logits, or its config. A
-            linear layer by default. Its parameters are ``head.fc`` in any case.
+            linear layer by default. Its parameters are called ``head.fc`` in any case.
         thr: Smallest probability of a label that is predicted. 0.5 by default.
         topk: Number of labels that are predicted, the most probable ones; only without ``thr``.
         init_cfg: Initialisation, by default as in MMPretrain's linear head.

@@ -1,4 +1,4 @@
-"""ML-GCN: classifiers that a graph network computes from the co-occurrence of labels."""
+"""ML-GCN: a head whose classifiers come from a graph network over the labels that occur together."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ BLOCK_ROWS = 1 << 14
 
 @MODELS.register_module()
 class GCNHead(MultiLabelHead):
-    """ML-GCN (Chen et al., 2019): the classifiers of the labels come from a graph of the labels.
+    """ML-GCN (Chen et al., 2019): a head that computes the classifier of each label by a graph network over the labels.
 
-    Two graph convolutions compute the classifiers from vectors of the labels' names. A logit is the product of a
-    classifier with the features. The edges of the graph follow from the labels of the training set, which
-    ``mmml_losses.TrainingSetHook`` passes to the head. The checkpoint has the graph, so that a test needs no training
-    set. The graph of a new training set replaces the graph of a checkpoint, with a warning if they differ.
+    The nodes of the graph are the labels, with word vectors of their names. An edge joins a label to those that often
+    occur with it in the training set, whose labels ``mmml_losses.TrainingSetHook`` passes to the head. Two graph
+    convolutions turn the word vectors into one weight vector for each label, its classifier. The logit of a label is
+    the product of its classifier with the image features. The checkpoint has the graph, so that a test needs no
+    training set. The graph of a new training set replaces the graph of a checkpoint, with a warning if they differ.
 
     The authors pool the maps of the last stage by their maximum; here the neck does so
     (``mmml_losses.GlobalMaxPooling``).
@@ -38,7 +39,7 @@ class GCNHead(MultiLabelHead):
         word_vectors: A file with vectors for the names, see
             :func:`mmml_losses.models.word_vectors.load_word_vectors`. None for a one-hot vector for each class.
         class_names: Names of the classes, or a text file with one in each line; needed if the file has words.
-        hidden_channels: Width between the two convolutions.
+        hidden_channels: Width of the label vectors between the two graph convolutions.
         threshold: The paper's tau: there is an edge from label i to label j if the share of j among the training
             images with i is at least this.
         neighbour_weight: The paper's p: total weight of the neighbours of a label; its own weight is 1 - p.
@@ -65,14 +66,14 @@ class GCNHead(MultiLabelHead):
 
 
 class GraphClassifier(nn.Module):
-    """Module that computes logits from features and a graph of labels.
+    """Module of :class:`GCNHead` that computes the logits: products of image features with a classifier of each label.
 
     Args:
-        word_vectors: (C, D).
-        hidden_channels: Width between the two convolutions.
-        in_channels: Width of the features.
-        threshold: As in :class:`GCNHead`.
-        neighbour_weight: As in :class:`GCNHead`.
+        word_vectors: (C, D), a vector for the name of each of the C labels, from which its classifier is computed.
+        hidden_channels: Width of the label vectors between the two graph convolutions.
+        in_channels: Width of the image features, and so of the classifiers.
+        threshold: Smallest share of j among the training images with i for an edge of the graph from label i to j.
+        neighbour_weight: Total weight of the neighbours of a label in the graph; its own weight is 1 minus this.
     """
 
     adjacency: Tensor
@@ -97,7 +98,7 @@ class GraphClassifier(nn.Module):
 
     @property
     def wants_training_labels(self) -> bool:
-        """Return whether the graph is still to be computed: a checkpoint may be of another training set."""
+        """Return whether the graph was not yet computed from the training set; a checkpoint's graph does not count."""
         return not self.counted
 
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
@@ -123,7 +124,7 @@ class GraphClassifier(nn.Module):
         self._warn_if_other(before)
 
     def classifiers(self) -> Tensor:
-        """Compute a classifier for each label, (C, ``in_channels``)."""
+        """Compute the classifiers, a weight vector for each label: (C, ``in_channels``)."""
         if not self.adjacency.any():
             raise ValueError(
                 "GCNHead does not know which labels occur together: add dict(type='mmml_losses.TrainingSetHook') to "
@@ -156,7 +157,8 @@ def conditional_probabilities(labels: Tensor) -> Tensor:
     """Compute the share of samples with label j among the samples with label i, (C, C) float64.
 
     Args:
-        labels: (M, C). Samples in which j is unknown do not count; if no sample is left, the share is 0.
+        labels: (M, C) with 1 positive, 0 negative, -1 unknown, or soft. Samples in which j is unknown do not count; if
+            no sample is left, the share is 0.
     """
     classes = labels.size(1)
     together, known = (torch.zeros(classes, classes, dtype=torch.float64) for _ in range(2))
@@ -168,7 +170,7 @@ def conditional_probabilities(labels: Tensor) -> Tensor:
 
 
 def label_graph(probabilities: Tensor, threshold: float, neighbour_weight: float) -> Tensor:
-    r"""Compute the normalised adjacency of the labels, (C, C).
+    r"""Compute the normalised weights of the edges between the labels, (C, C).
 
     With the neighbours :math:`B_{ij} = [P(j|i) \ge \tau]` of a label (Chen et al., re-weighted as in their Eq. 8),
 

@@ -41,7 +41,7 @@ class MultiLabelPreprocessor(ClsDataPreprocessor):
     """
 
     takes_views = True
-    """Whether batches of several views are handled; the patch of MMPretrain's preprocessor checks it."""
+    """A mark for the patch of MMPretrain's preprocessor: this one handles several views of an image."""
 
     def __init__(self, num_classes: int | None = None, batch_augments: dict | None = None, **kwargs):
         super().__init__(num_classes=num_classes, batch_augments=batch_augments, **kwargs)
@@ -78,7 +78,7 @@ class MultiLabelPreprocessor(ClsDataPreprocessor):
         return dict(inputs=[first['inputs'], *others], data_samples=first['data_samples'])
 
     def _complete_scores(self, samples: Sequence[DataSample]) -> None:
-        """Give all samples scores, if any sample has them or the batch needs them."""
+        """Give all samples a ``gt_score``, if any sample has one, or if ``batch_augments`` or ``to_onehot`` need it."""
         scored = [sample for sample in samples if 'gt_score' in sample]
         if len(scored) == len(samples) or not (scored or self.to_onehot):
             return
@@ -150,5 +150,5 @@ class MultiViewClassifier(ImageClassifier):
 
 
 def _rows(features: Tensor | Sequence, rows: slice) -> Tensor | tuple:
-    """Return some samples of features, which are a tensor or a list of tensors by stage."""
+    """Return some rows (samples) of the features, which are a tensor or a nested list of tensors for each stage."""
     return features[rows] if isinstance(features, Tensor) else tuple(_rows(each, rows) for each in features)

@@ -93,7 +93,7 @@ def _read_text(file: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def _vectors_of(names: Sequence[str], by_word: dict[str, np.ndarray], file: Path) -> np.ndarray:
-    """Return the vector of each name, see :func:`load_word_vectors`."""
+    """Return the vectors (C, D) of names from vectors of words, as :func:`load_word_vectors` describes."""
     rows, missing = [], {}
     for name in names:
         words = [name] if {name, name.lower()} & by_word.keys() else list(filter(None, BETWEEN_WORDS.split(name)))

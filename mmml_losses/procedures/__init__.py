@@ -1,1 +1,1 @@
-"""Run procedures of several steps: calibrate, label, train again, extract features."""
+"""Work of several steps for tools and scripts: calibrate a model, write labels, self-train, and extract features."""

@@ -26,7 +26,7 @@ from ..utils.files import replacing
 
 
 class Figures(NamedTuple):
-    """Measures of probabilities: mean negative log-likelihood, and calibration errors in percent."""
+    """Measures of probabilities: mean negative log-likelihood; calibration errors ACE, ECE and MCE in percent."""
 
     nll: float
     ace: float
@@ -35,18 +35,18 @@ class Figures(NamedTuple):
 
     @classmethod
     def of(cls, log_odds: Tensor, targets: Tensor) -> Figures:
-        """Return the figures of (N, C) log-odds and targets, which have -1 for unknown."""
+        """Compute the measures from log-odds and targets, (N, C) each; targets have 1, 0 and -1 for unknown."""
         errors = calibration_errors(reliability_bins(sigmoid_link(log_odds), targets))
         return cls(negative_log_likelihood(log_odds, targets), 100 * errors.ace, 100 * errors.ece, 100 * errors.mce)
 
 
 class Calibration(NamedTuple):
-    """A fitted link.
+    """A link that was fitted by :func:`fit_link`.
 
     Args:
         loss_config: The config of the loss with the new link.
-        before: Figures of the loss as it was, on the data of the fit.
-        after: Figures with the new link, on the same data.
+        before: Measures of the old probabilities, on the data of the fit.
+        after: Measures of the probabilities through the new link, on the same data.
         summary: The fitted values in words.
     """
 
@@ -86,12 +86,12 @@ def collect_logits(model: nn.Module, dataloader: DataLoader, amp: bool = False) 
 
 
 def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> Calibration:
-    """Put a link on top of the loss's own and fit it. The link of an earlier call is replaced.
+    """Fit a new link on top of the link of a loss, and give it to the loss. It replaces the link of an earlier call.
 
     Args:
-        place: The loss. It gets the new link and is moved to the CPU.
-        method: One of ``METHODS``.
-        logits: (N, C).
+        place: The loss in its model. It gets the new link and is moved to the CPU.
+        method: ``'temperature'``, ``'platt'`` or ``'vector'``.
+        logits: (N, C), of the model on labelled data.
         targets: (N, C) with 1 positive, 0 negative and -1 unknown.
     """
     loss = place.module.cpu()
@@ -112,7 +112,7 @@ def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> 
 
 
 def _base_of_new_link(loss: MultiLabelLoss, config: dict | str | Link | None) -> tuple[Link, dict | None]:
-    """Return the link below a new fitted one, and its config, or None if the loss itself will provide it."""
+    """Return the link of a loss without an earlier fit, and its config, or None if the loss has the link by itself."""
     link = loss.link
     if config is None:
         # A sum provides the link of its first part, and MMEngine writes the keys of a config in alphabetical order.
@@ -124,7 +124,7 @@ def _base_of_new_link(loss: MultiLabelLoss, config: dict | str | Link | None) ->
 
 
 def config_of(link: Link) -> dict | None:
-    """Return the config of a link of this package; None for another."""
+    """Return the config of a link; None if its class is not one of this package."""
     kind = type(link)
     if kind not in (SigmoidLink, SPALink, PhiLink, *METHODS.values()):
         return None
@@ -139,7 +139,7 @@ def config_of(link: Link) -> dict | None:
 def write_calibrated(
     file: Path, comment: str, cfg: Config, checkpoint: Mapping, place: LossPlace, loss_config: dict
 ) -> None:
-    """Write a checkpoint with the fitted link and its config, both whole or not at all.
+    """Write a checkpoint with the fitted link, and its config. An error leaves no half-written file.
 
     Args:
         file: The checkpoint to write. The config has the same name with ``.py``.

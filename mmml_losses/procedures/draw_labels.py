@@ -12,7 +12,7 @@ from ..datasets.wrappers.drawn_labels import DrawnLabels
 
 
 def describe_drawing(drawn: DrawnLabels) -> str:
-    """Describe in a few lines how many images and labels there were before and after."""
+    """Describe in a few lines how many images and labels a dataset had before its label wrappers, and has after."""
     old, new = drawn.source.labels, drawn.labels
     positives = [int((labels == POSITIVE).sum()) for labels in (old, new)]
     lines = [
@@ -27,7 +27,14 @@ def describe_drawing(drawn: DrawnLabels) -> str:
 
 
 def describe_use(dataset: BaseDataset, config_file: str, dataloader: str, out: str) -> str:
-    """Return the text of a config that reads the labels of a file instead of drawing them as the dataset did."""
+    """Return the text of a config that inherits from another and reads drawn labels from a file.
+
+    Args:
+        dataset: The dataset of the dataloader, with the label wrappers that drew the labels.
+        config_file: The config to inherit from, which has the dataset.
+        dataloader: ``'train'``, ``'val'`` or ``'test'``.
+        out: The label file.
+    """
     place, depth, part = f'_base_.{dataloader}_dataloader.dataset', 1, dataset
     while part is not unrepeated(dataset):
         place, depth, part = f'{place}.dataset', depth + 1, part.dataset
@@ -45,7 +52,7 @@ def describe_use(dataset: BaseDataset, config_file: str, dataloader: str, out: s
 
 
 def _source_expression(dataset: BaseDataset, place: str) -> str:
-    """Return an expression for the dataset inside all label wrappers, in terms of the config that has them."""
+    """Return the Python text of a dataset's config without label wrappers; ``place`` is its text with them."""
     if not count_views(dataset):
         return place
     if isinstance(dataset, ConcatDataset):

@@ -47,7 +47,8 @@ class Split:
         loader: Config of the test dataloader.
         scope: The default scope of the config.
         classes: Names of the C classes.
-        arrays: ``labels`` (N, C), ``ids`` (N,) and, if label wrappers hide labels, ``true_labels`` (N, C).
+        arrays: ``labels`` (N, C), the names of the images as ``ids`` (N,) and, if label wrappers hide labels,
+            ``true_labels`` (N, C).
     """
 
     name: str
@@ -59,7 +60,7 @@ class Split:
 
 
 class FeatureParts:
-    """The features so far, in a folder next to the file to write. An interrupted extraction goes on from them.
+    """The features extracted so far, in a folder next to the file to write. An interrupted extraction goes on there.
 
     Each split has a file of raw numbers to which batches are appended. The folder is rejected if the extraction was
     begun with another model, checkpoint, type or dataset.
@@ -76,7 +77,7 @@ class FeatureParts:
         self._record = WorkRecord(self.folder / RECORD_FILE, {**settings, 'dtype': dtype}, option='--out')
 
     def count(self, split: str) -> int:
-        """Return the number of images of a split that have features here."""
+        """Return the number of images of a split whose features are in the folder."""
         file = self._file(split)
         return file.stat().st_size // (self._width(split) * self.dtype.itemsize) if file.is_file() else 0
 
@@ -95,10 +96,10 @@ class FeatureParts:
             file.write(features.tobytes())
 
     def join(self, splits: Mapping[str, Mapping[str, np.ndarray]], **others: np.ndarray) -> None:
-        """Write the file, whole or not at all, and remove the folder. Features are copied without loading them all.
+        """Write the ``.npz`` file and remove the folder. Features are copied without loading them all into memory.
 
         Args:
-            splits: By name, the arrays that go with the features: ``labels`` becomes ``train_labels``.
+            splits: Further arrays of each split, by its name. ``labels`` of ``train`` is written as ``train_labels``.
             **others: Arrays of the whole file.
         """
         arrays: dict[str, np.ndarray] = {}
@@ -160,7 +161,7 @@ def extract_split(model: nn.Module, split: Split, parts: FeatureParts) -> None:
 
 
 class _NamedFailures(torch.utils.data.Dataset):
-    """A dataset whose errors name the image that cannot be loaded. Those of MMCV and OpenCV do not always."""
+    """A dataset whose errors name the image that cannot be loaded, as MMCV's and OpenCV's own do not always."""
 
     def __init__(self, dataset: BaseDataset):
         self.dataset = dataset
@@ -181,7 +182,7 @@ class _NamedFailures(torch.utils.data.Dataset):
 def settings_of(cfg: Config, checkpoint: str, splits: Sequence[Split]) -> dict[str, Plain]:
     """Return everything that the features depend on: settings, and checksums of weights and labels.
 
-    The checkpoint is a file, or an address of which the text counts.
+    If the checkpoint is an address and no file, the text of the address counts.
     """
     parts = dict(
         model={key: value for key, value in cfg.model.items() if key != 'head'},

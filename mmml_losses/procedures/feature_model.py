@@ -24,7 +24,7 @@ UNUSED_PARTS = ('head.', 'data_preprocessor.')
 
 
 def build_feature_model(cfg: Config, checkpoint: str) -> nn.Module:
-    """Return the model of a config, in test mode and with the weights of a file. Nothing else is downloaded or read.
+    """Return the model of a config, in test mode and with the weights of a file. No other weights are downloaded.
 
     Args:
         cfg: A config whose ``model`` is a classifier of MMPretrain's kind.
@@ -90,9 +90,9 @@ def read_weights(path: str, cfg: Config) -> dict[str, Tensor]:
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor], path: str) -> None:
-    """Give a model the weights that its features need.
+    """Load weights by name into a model. Raise a CheckpointError if weights are missing that its features need.
 
-    These are the weights of the whole classifier, with names that begin with ``backbone.``, or of its backbone.
+    The weights are of the whole classifier, with names that begin with ``backbone.``, or of its backbone alone.
     """
     whole = any(name.startswith('backbone.') for name in weights)
     target = model if whole else getattr(model.backbone, 'timm_model', model.backbone)

@@ -50,7 +50,7 @@ def correct_labels(labels: np.ndarray, probabilities: np.ndarray, threshold: flo
 
 
 def describe_correction(before: np.ndarray, after: np.ndarray, classes: Sequence[str]) -> str:
-    """Describe in a few lines how labels (N, C) changed, see :func:`correct_labels`."""
+    """Describe in some lines how many positives :func:`correct_labels` added to labels (N, C), and in which classes."""
     count = max(1, len(before))
     added = (after == POSITIVE) & (before != POSITIVE)
     old, new = int((before == POSITIVE).sum()), int(added.sum())
@@ -89,7 +89,10 @@ def write_pseudo_labels(cfg: Config, out: Path, threshold: float, made_by: Mappi
 
 
 def predict_labels(runner: Runner) -> tuple[SampleLabels, np.ndarray | None]:
-    """Return the samples of a dataset, and on the main process the probabilities (N, C) of a test over it."""
+    """Test the model of a Runner. Return the samples of the test dataset and their probabilities (N, C).
+
+    The probabilities are None on other processes than the main one.
+    """
     loader = runner.test_loop.dataloader
     try:
         samples = read_labels(loader.dataset)

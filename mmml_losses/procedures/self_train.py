@@ -80,7 +80,7 @@ class SelfTraining:
         return self.folder / f'round_{number}_labels' / LABEL_FILE
 
     def config_of(self, number: int, stage: str) -> Config:
-        """Return the config of a round: the first one's, with the corrected labels around its training set."""
+        """Return the config of a stage of a round: the first round's, with the corrected labels up to this round."""
         cfg = deepcopy(self.cfg)
         for earlier in range(1, number + 1):
             cfg.train_dataloader.dataset = ConfigDict(

@@ -17,7 +17,7 @@ MOST_SHAPES = 2000
 
 
 def plot_label_counts(summary: LabelSummary, title: str | None = None) -> Figure:
-    """Draw the number of images of each class, from the most frequent to the rarest, and of labels of each image.
+    """Draw how many images each class has, from the most frequent to the rarest, and how many labels the images have.
 
     Head, medium and tail are groups of the labels after the changes. A logarithmic axis has no place for classes
     without an image; their number is written next to the name of their group. With thousands of classes the axis of
@@ -114,7 +114,7 @@ def _draw_groups(axes: Axes, summary: LabelSummary) -> None:
 
 
 def _places_across(axes: Axes, *ranks: float) -> np.ndarray:
-    """Return ranks as fractions of the width of the axes."""
+    """Return where ranks lie on the horizontal axis, as fractions of its width."""
     points = axes.transData.transform([(rank, 1) for rank in ranks])
     return axes.transAxes.inverted().transform(points)[:, 0]
 

@@ -221,9 +221,10 @@ def plot_loss_curves(
         show: Some of ``'value'``, ``'gradient'`` and ``'link'``.
         labels: ``'positive'``, ``'negative'`` or both.
         limit: The curves reach from the logit ``-limit`` to ``limit``; 6 is a probability of 0.9975 under a sigmoid.
-        epoch: As in :func:`~mmml_losses.visualization.loss_curve`.
-        num_classes: As there.
-        opponent: As there.
+        epoch: Epoch, counted from 0, for losses that depend on it.
+        num_classes: Number of classes, for losses with a constant that counts them.
+        opponent: Logit of the other label with which a set-wise loss compares this one, see
+            :func:`~mmml_losses.visualization.loss_curve`.
         title: Heading of the picture.
     """
     if not losses:

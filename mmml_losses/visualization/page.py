@@ -45,7 +45,7 @@ dt { color: var(--muted); } dd { margin: 0; overflow-wrap: anywhere; }
 
 @dataclass(frozen=True)
 class Column:
-    """A column of numbers with ``best``, ``min`` or ``max``."""
+    """A column of a :func:`table`, with the number of each run; ``best`` is ``min`` or ``max``."""
 
     name: str
     values: Sequence[float]
@@ -66,7 +66,7 @@ class Column:
 
 
 def document(title: str, sections: Sequence[str]) -> str:
-    """Return the whole page."""
+    """Return a whole HTML page; ``sections`` are HTML."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -81,7 +81,7 @@ def section(heading: str, body: str) -> str:
 
 
 def table(runs: Sequence[str], columns: Sequence[Column], caption: str) -> str:
-    """Return a table with a row for each run and a caption below it."""
+    """Return an HTML table with a row for each run and a caption below it."""
     headers = ''.join(f'<th scope="col">{column.header()}</th>' for column in columns)
     rows = zip(runs, *(column.cells() for column in columns), strict=True)
     body = '\n'.join(
@@ -96,7 +96,7 @@ def table(runs: Sequence[str], columns: Sequence[Column], caption: str) -> str:
 
 
 def figure(png: bytes, alt: str, caption: str, narrow: bool = False) -> str:
-    """Return a picture with a caption, and with ``alt``, a description for readers who cannot see it."""
+    """Return a picture as HTML, with a caption and with ``alt``, a description for readers who cannot see it."""
     data = base64.b64encode(png).decode('ascii')
     return (
         f'<figure{" class=narrow" if narrow else ""}>\n<img alt="{escape(alt)}" src="data:image/png;base64,{data}">\n'
@@ -105,6 +105,6 @@ def figure(png: bytes, alt: str, caption: str, narrow: bool = False) -> str:
 
 
 def facts_list(facts: Mapping[str, object]) -> str:
-    """Return a list of names and values."""
+    """Return the names and values of facts as an HTML list."""
     rows = '\n'.join(f'<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>' for name, value in facts.items())
     return f'<dl>\n{rows}\n</dl>'

@@ -23,7 +23,7 @@ AXES = {
 def plot_reliability(
     curves: Mapping[str, ReliabilityBins], title: str | None = None, predicted: str = 'labels'
 ) -> Figure:
-    """Draw the reliability curves of several runs over one diagonal, and below the number of pairs in each bin.
+    """Draw the reliability curves of several runs in one panel, and below it how many probabilities each bin has.
 
     Args:
         curves: Name of each run and its :func:`~mmml_losses.evaluation.reliability_bins`.

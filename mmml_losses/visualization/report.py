@@ -124,7 +124,7 @@ def _percentages(columns: Mapping[str, Sequence[float]], best: Callable = max) -
 
 
 def _ranking_section(runs: Runs, groups: Groups) -> str:
-    """Show mAP over classes, over samples, of all pairs and over groups of classes."""
+    """Return the section with mAP over classes, over samples, of all pairs at once, and over groups of classes."""
     precisions = [average_precision(run.scores, run.labels) for run in runs.values()]
     by_class = [MeanAveragePrecision.of(of_run) for of_run in precisions]
     by_sample = [mean_average_precision(run.scores, run.labels, by='sample') for run in runs.values()]
@@ -152,7 +152,7 @@ def _ranking_section(runs: Runs, groups: Groups) -> str:
 
 
 def _decisions_section(runs: Runs) -> str:
-    """Show precision, recall and F1 at the threshold."""
+    """Return the section with precision, recall and F1 at the threshold."""
     decisions = {name: f1_scores(run.scores, run.labels, threshold=THRESHOLD) for name, run in runs.items()}
     attributes = dict(CP='cp', CR='cr', CF1='cf1', OP='op', OR='or_', OF1='of1')
     columns = {name: [getattr(run, attribute) for run in decisions.values()] for name, attribute in attributes.items()}
@@ -170,7 +170,7 @@ def _decisions_section(runs: Runs) -> str:
 
 
 def _calibration_section(runs: Runs, num_bins: int) -> str:
-    """Show calibration errors, proper scores and the reliability diagram."""
+    """Return the section with calibration errors, proper scores and the reliability diagram."""
     bins = {name: reliability_bins(run.scores, run.labels, num_bins) for name, run in runs.items()}
     errors = {name: calibration_errors(of_run) for name, of_run in bins.items()}
     columns = {
@@ -207,7 +207,7 @@ def _reliability_figure(bins: Mapping[str, ReliabilityBins], errors: Mapping[str
 
 
 def _histogram_section(runs: Runs) -> str:
-    """Show the probabilities of positive, negative and missing labels."""
+    """Return the section with the probabilities of positive, negative and missing labels."""
     kinds = 'positive and negative'
     caption = 'How the predicted probabilities of each kind of label spread; each kind adds up to 100 %.'
     if any(run.true_labels is not None for run in runs.values()):
@@ -219,7 +219,7 @@ def _histogram_section(runs: Runs) -> str:
 
 
 def _classes_section(runs: Runs, class_frequencies: Sequence[float] | np.ndarray | None, groups: Groups | None) -> str:
-    """Show the average precision of each class."""
+    """Return the section with the average precision of each class."""
     png = png_bytes(plot_class_precision(runs, class_frequencies, groups))
     source = 'in these labels' if class_frequencies is None else 'in the training set'
     caption = f'Average precision of each class, from the most to the least frequent {source}; below, how many images.'
@@ -228,7 +228,7 @@ def _classes_section(runs: Runs, class_frequencies: Sequence[float] | np.ndarray
 
 
 def _retrieval_section(runs: Runs, max_conditions: int) -> str:
-    """Show retrieval mAP by the number of conditions, as a table and a curve."""
+    """Return the section with retrieval mAP by the number of conditions, as a table and a curve."""
     num_images = next(iter(runs.values())).num_samples
     number = min(max(RETRIEVAL_COST // max(1, num_images), FEWEST_QUERIES), MOST_QUERIES)
     results = {
@@ -266,7 +266,7 @@ def _retrieval_caption(results: Mapping[str, RetrievalResult]) -> str:
 
 
 def _query_section(runs: Runs, query: Query, top: int, image_loader: ImageLoader) -> str:
-    """Show the images that each run ranks first for one query."""
+    """Return the section with the images that each run ranks first for one query."""
     png = png_bytes(plot_retrieval_sheet(runs, [query], top, image_loader))
     found = {
         name: int(relevant_images(run.labels, *query)[rank_images(run.scores, *query, top=top)].sum())
@@ -284,7 +284,7 @@ def _query_section(runs: Runs, query: Query, top: int, image_loader: ImageLoader
 
 
 def _recovery_section(recoveries: Recoveries) -> str:
-    """Show label recovery in the last epoch of each training, and by epoch."""
+    """Return the section with label recovery in the last epoch of each training, and by epoch."""
     quantities = [
         quantity
         for quantity in ('precision', 'recall', 'PPV', 'NPV')

@@ -23,7 +23,7 @@ CELL_WIDTH, CELL_HEIGHT, HEADER_HEIGHT, NAME_WIDTH, TITLE_HEIGHT = 1.12, 1.42, 0
 
 
 def load_image(path: str, longest_side: int = 160) -> np.ndarray:
-    """Read an image file as an RGB array of the size that a sheet needs."""
+    """Read an image file as an RGB array (H, W, 3), scaled down to ``longest_side`` pixels at most."""
     with Image.open(path) as file:
         file.draft('RGB', (longest_side, longest_side))
         image = file.convert('RGB')

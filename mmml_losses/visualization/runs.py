@@ -1,4 +1,4 @@
-"""The check of runs that share a picture."""
+"""Check that the runs in one picture were evaluated on the same data."""
 
 from __future__ import annotations
 

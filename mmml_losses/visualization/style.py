@@ -29,7 +29,7 @@ _LINES = ('-', (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 
 
 
 def line_style(index: int, **more) -> dict:
-    """Return the plot arguments of the run at a position, and ``more``; 35 runs differ before the styles repeat."""
+    """Return matplotlib's line arguments, with ``more``, for the run at ``index``; styles repeat after 35 runs."""
     return {
         'color': _COLOURS[index % len(_COLOURS)],
         'marker': _MARKERS[index % len(_MARKERS)],
@@ -108,14 +108,14 @@ def legend_below(figure: Figure, handles: Sequence, names: Sequence[str], **kwar
 
 
 def add_title(figure: Figure, title: str | None) -> None:
-    """Write a heading over a picture whose layout makes room for it; None adds nothing."""
+    """Write a heading over a picture whose layout makes room for it; with a title of None, write nothing."""
     if title:
         width = int(figure.get_figwidth() * 9)
         figure.suptitle(plain(wrapped(title, width, 3)), color=INK, fontsize=12, weight='bold')
 
 
 def checked_picture_path(path: str | os.PathLike, name: str = 'path') -> Path:
-    """Return the path of a picture after a check of its suffix."""
+    """Return a path that ends with ``.png`` or ``.svg`` as ``Path``; raise a ValueError with ``name`` for any other."""
     path = Path(path)
     if path.suffix.lower() not in PICTURE_SUFFIXES:
         raise ValueError(f"{name} must end with one of {', '.join(PICTURE_SUFFIXES)}, got '{path}'")

@@ -71,7 +71,7 @@ def _untrained_biases(head: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
 
 
 def _starting_biases(link: Link, num_classes: int) -> Tensor:
-    """Return the bias of each class: a fitted link may have values for each."""
+    """Return for each class the logit that a link maps to 0.01; for PhiLink the one that the sigmoid maps to it."""
     base = link
     while isinstance(base, ScaledLink) and base.base is not None:
         base = base.base

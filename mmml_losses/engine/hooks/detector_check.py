@@ -60,7 +60,7 @@ def check_detector(model: nn.Module) -> None:
 
 
 def _check_loss(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    """Check that the head trains on logits and labels, and that the loss can teach what an anchor shows."""
+    """Check that the head trains on logits and labels, and that the loss learns the labels of single anchors."""
     for kind, reason in UNSUITED_HEADS.items():
         if is_a(head, kind) and getattr(head, 'use_vfl', True):  # an option of VFNet alone
             raise ValueError(f'{place} must be a loss made for {kind}, got {type(loss).__name__}: {reason}')
@@ -170,12 +170,12 @@ def _with_link(loss: MultiLabelLoss) -> str:
 
 
 def _as_list(parts) -> list:
-    """Return the parts of a RoI head, which has several as a cascade and one otherwise."""
+    """Return the parts of a RoI head as a list: one for each stage of a cascade, otherwise one."""
     return list(parts) if isinstance(parts, (list, nn.ModuleList)) else [parts]
 
 
 def _check_roi_head(place: str, roi_head: nn.Module, in_soft_teacher: bool) -> None:
-    """Check that a RoI head and what is around it score and choose proposals without a background channel."""
+    """Check that a RoI head, its samplers and the detector around it do without a background channel."""
     heads = _as_list(roi_head.bbox_head)
     losses = [head.loss_cls for head in heads if isinstance(head.loss_cls, MultiLabelLoss)]
     if losses and in_soft_teacher:
@@ -196,7 +196,7 @@ def _check_roi_head(place: str, roi_head: nn.Module, in_soft_teacher: bool) -> N
 
 
 def _check_stages(place: str, heads: list[nn.Module]) -> None:
-    """Check that the stages of a cascade share a link: it scores the mean of their logits by the link of the last."""
+    """Check that the stages of a cascade share a link: the mean of their logits is scored by the last stage's link."""
     losses, num_classes = [head.loss_cls for head in heads], heads[-1].num_classes
     links = [loss.link for loss in losses if isinstance(loss, MultiLabelLoss)]
     read = [_probabilities_of_some_logits(link, num_classes) for link in links]
@@ -233,8 +233,8 @@ def _check_samplers(roi_head: nn.Module) -> None:
 def check_ignored_boxes(model: nn.Module, dataset: BaseDataset) -> None:
     """Raise a ValueError if a label wrapper made boxes unknown and a detector would take them for background.
 
-    Most configs of MMDetection do. Their assigners ignore boxes only with an ``ignore_iof_thr`` above 0, and only in
-    images that have another box. FCOS and the DETR family never ignore boxes.
+    Detectors of most MMDetection configs would. Their assigners ignore boxes only with an ``ignore_iof_thr`` above 0,
+    and only in images that have another box. FCOS and the DETR family never ignore boxes.
     """
     makers = [part for part in walk(dataset, any_parts_of) if isinstance(part, LabelWrapper) and part.has_unknown()]
     assigning = list(_assigning_parts(model))

@@ -39,7 +39,7 @@ class LabelRecoveryHook(Hook):
     training is the same without it. After each epoch it logs one line and passes to the visualiser, with the number of
     the epoch from 1, the percentages ``label_recovery/precision``, ``recall``, ``PPV`` and ``NPV`` (see
     :class:`mmml_losses.evaluation.LabelRecovery`) and the counts ``num_hidden``, ``num_corrected``, ``num_recovered``
-    and ``num_rejected``. Percentages of nothing are left out. The processes of a distributed training are counted
+    and ``num_rejected``. A percentage of no labels is left out. The processes of a distributed training are counted
     together. With several losses that correct, such as those of ``ExpertsHead``, percentages are of the corrections of
     all and counts are means over the losses.
 
@@ -57,10 +57,10 @@ class LabelRecoveryHook(Hook):
 
     Args:
         threshold: Count as corrected, with any loss, the given negatives with a probability above this. These are the
-            curves without correction in Figure 7 of the Hill and SPLC paper. For heads of one classifier.
+            curves without correction in Figure 7 of the Hill and SPLC paper. Only for heads with one classifier.
 
     Attributes:
-        recovery: The counts of the last epoch, added up over the losses; None before.
+        recovery: The counts of the last epoch, added up over the losses; None before an epoch has ended.
     """
 
     def __init__(self, threshold: float | None = None):
@@ -70,7 +70,7 @@ class LabelRecoveryHook(Hook):
         self._handles: list = []
 
     def before_train(self, runner: Runner) -> None:
-        """Read the true labels, and find the losses that correct."""
+        """Read the true labels, and find the losses that correct labels."""
         self._labels = HiddenLabels(runner.train_dataloader.dataset)
         self._corrections = find_corrections(runner.model, self.threshold)
         if not self._corrections and not self._labels.has_corrections:
@@ -85,7 +85,7 @@ class LabelRecoveryHook(Hook):
             print_log(message, logger='current', level=logging.WARNING)
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Watch the calls of the losses from now on."""
+        """Begin to watch the calls of the losses."""
         self._found = LabelRecovery.empty(self._labels.true.shape[1])
         # Only while an epoch runs, so that copies of the model, which other hooks make, are not watched.
         for loss, correction in self._corrections.items():
@@ -94,7 +94,7 @@ class LabelRecoveryHook(Hook):
             self._handles.append(loss.register_forward_hook(watch, with_kwargs=True))
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: dict | None = None) -> None:
-        """Note the samples of the batch."""
+        """Remember the samples of the batch, in whose order the losses will get labels."""
         self._data_samples = data_batch.get('data_samples') if isinstance(data_batch, dict) else None
 
     def after_train_epoch(self, runner: Runner) -> None:
@@ -142,14 +142,14 @@ class LabelRecoveryHook(Hook):
 
 
 class HiddenLabels:
-    """The labels of a training set that hides some, by sample.
+    """The labels of M samples of C classes in a training set whose label wrappers hide labels.
 
     Args:
-        dataset: A label wrapper; or wrappers of MMEngine around such.
+        dataset: A label wrapper, or wrappers of MMEngine around label wrappers.
 
     Attributes:
-        true: (M, C) int8, the labels of the innermost datasets.
-        given: (M, C) int8, without the hidden labels.
+        true: (M, C) int8, the labels of the datasets inside all wrappers.
+        given: (M, C) int8, the labels after some were hidden.
         observed: (M, C) int8, the labels that the loss gets. They differ from ``given`` by pseudo labels.
     """
 
@@ -192,7 +192,7 @@ class HiddenLabels:
         return np.asarray([self._positions[key] for key in keys], dtype=np.int64)
 
     def check_targets(self, rows: np.ndarray, target: np.ndarray) -> None:
-        """Raise a ValueError for targets that are not the labels of these samples."""
+        """Raise a ValueError for targets of a loss that differ from the labels in these rows."""
         if target.shape != self.observed[rows].shape or (target != self.observed[rows]).any():
             raise ValueError(
                 'targets of the loss must be the labels of the training set for LabelRecoveryHook, got others: '
@@ -214,7 +214,7 @@ class HiddenLabels:
 
 
 def find_corrections(model: nn.Module, threshold: float | None = None) -> dict[MultiLabelLoss, Correction]:
-    """Return the losses in a model that correct labels, each with a function to call after the loss.
+    """Return the losses in a model that correct labels, each with a function that returns its corrected targets.
 
     With a threshold, all probabilities above it count as corrections, whatever the loss.
     """

@@ -30,7 +30,7 @@ class LabelSummaryHook(Hook):
         max_entries: Most images times classes to count. Each takes a byte or more of memory.
 
     Attributes:
-        summary: What was logged; None before, and if nothing could be read.
+        summary: The logged summary; None before the training starts, and if the labels could not be read.
     """
 
     def __init__(self, medium_from: int = MEDIUM_FROM, head_from: int = HEAD_FROM, max_entries: int = 1 << 31):

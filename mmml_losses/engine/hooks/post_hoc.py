@@ -35,12 +35,12 @@ NO_IDENTITY = ('pipeline', 'test_mode', 'lazy_init', 'serialize_data')
 
 @HOOKS.register_module()
 class PostHocCalibrationHook(Hook):
-    """Report every metric once more for recalibrated probabilities: ``multi-label/temperature/ACE``.
+    """Report every metric once more for recalibrated probabilities, as ``multi-label/temperature/ACE``.
 
     ``'phi'`` undoes the bias of Focal and ASL by the focusing powers and the margin of the loss; nothing is fitted.
     ``'temperature'``, ``'platt'`` and ``'vector'`` are fitted when the training ends, with the weights of a validation
     (averaged by an ``EMAHook``). The last checkpoint keeps the values, and a test of that checkpoint reports them.
-    Earlier validations have none.
+    Validations before the end of the training do not report them.
 
     The model and its predictions stay as they are; ``tools/calibrate.py`` makes a model with recalibrated predictions.
     The evaluator must be a ``MultiLabelEvaluator``.
@@ -85,7 +85,7 @@ class PostHocCalibrationHook(Hook):
                 self._loader = calibration_dataloader(runner, self.dataloader, self.num_samples)
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Take the fitted values of a checkpoint, unless a new training begins from it."""
+        """Load the fitted links of a checkpoint, unless a new training begins from it."""
         if is_training(runner) and not runner._resume:
             return
         for method, state in checkpoint.get(CHECKPOINT_KEY, {}).items():
@@ -94,18 +94,18 @@ class PostHocCalibrationHook(Hook):
                 self.links[method].load_state_dict(state)
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Keep the fitted values."""
+        """Write the fitted links into the checkpoint."""
         fitted = {method: self.links[method].state_dict() for method in self.fitted_methods if method in self.links}
         if fitted:
             checkpoint[CHECKPOINT_KEY] = fitted
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Fit at the end of a training by epochs."""
+        """Fit the links at the end of a training by epochs."""
         if self.fitted_methods and self.is_last_train_epoch(runner):
             self.fit(runner)
 
     def after_train_iter(self, runner: Runner, batch_idx: int, data_batch=None, outputs: dict | None = None) -> None:
-        """Fit at the end of a training by iterations."""
+        """Fit the links at the end of a training by iterations."""
         by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
         if self.fitted_methods and not by_epoch and self.is_last_train_iter(runner):
             self.fit(runner)
@@ -115,13 +115,13 @@ class PostHocCalibrationHook(Hook):
         self._warn_of_missing('the training ended early')
 
     def before_val_epoch(self, runner: Runner) -> None:
-        """Let the validation report the links that there are by now."""
+        """Let the validation also report metrics through each link that is fitted so far."""
         if not is_training(runner):
             self._warn_of_missing('the checkpoint has none')
         self._add_links(runner.val_evaluator)
 
     def before_test_epoch(self, runner: Runner) -> None:
-        """Let the test report the links, unless it only keeps predictions, as that for pseudo labels does."""
+        """Let the test also report metrics through each link, unless it measures nothing, as for pseudo labels."""
         metrics = runner.test_evaluator.metrics
         if not all(isinstance(metric, PredictionMetric) and not metric.measures_scores for metric in metrics):
             self._warn_of_missing('the checkpoint has none')
@@ -190,7 +190,8 @@ def averaged_weights(runner: Runner) -> Iterator[None]:
 def predict(model: nn.Module, dataloader) -> Predictions | None:
     """Return scores and labels of a dataset, each sample once, on the main process; None on the others.
 
-    The model is a classifier whose ``val_step`` returns samples with ``pred_score``. It is left in its mode.
+    The model is a classifier whose ``val_step`` returns samples with ``pred_score``. If it was in training mode, it
+    is again afterwards.
     """
     collected = PredictionCollector(('scores', 'labels'))
     was_training = model.training
@@ -202,7 +203,13 @@ def predict(model: nn.Module, dataloader) -> Predictions | None:
 
 
 def calibration_dataloader(runner: Runner, dataloader: dict | None, num_samples: int) -> DataLoader:
-    """Build a dataloader from its config, which must not be that of the test, or of a part of the training set."""
+    """Build the dataloader of the data to fit to.
+
+    Args:
+        runner: The Runner of the training.
+        dataloader: Config of the dataloader, which must not have test data. None takes a part of the training set.
+        num_samples: Number of samples of that part.
+    """
     if dataloader is None:
         return runner.build_dataloader(_training_part(runner.cfg, num_samples), seed=runner.seed)
     test = [_identity(leaf) for leaf in leaf_configs((runner.cfg.get('test_dataloader') or {}).get('dataset'))]

@@ -45,7 +45,7 @@ class ReliabilityDiagramHook(Hook):
             print_log(f'{type(self).__name__}: there is no validation, and nothing to draw', logger='current')
 
     def before_val(self, runner: Runner) -> None:
-        """Reject such a config before a validation without training."""
+        """Reject a config without a metric to draw before a validation starts."""
         calibration_metrics_of(runner)
 
     @master_only
@@ -65,7 +65,7 @@ class ReliabilityDiagramHook(Hook):
 
 
 def calibration_metrics_of(runner: Runner) -> list[CalibrationError]:
-    """Return the metrics of the validation that have reliability bins, of which there must be one."""
+    """Return the metrics of the validation that have reliability bins. Raise a ValueError if there are none."""
     metrics = runner.val_evaluator.metrics
     found = [metric for metric in metrics if isinstance(metric, CalibrationError)]
     if not found:

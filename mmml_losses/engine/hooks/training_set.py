@@ -75,7 +75,7 @@ class TrainingSetHook(Hook):
             print_log(f'Training set shown to {_names(waiting)}: {shown}', logger='current')
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Let the losses share what they remember."""
+        """Let the losses in a distributed training share what they remember of their samples."""
         for loss in losses_of(runner.model):
             loss.synchronize()
 
@@ -99,7 +99,7 @@ def read_training_set(dataset: BaseDataset, num_classes: int | None = None) -> L
 
 
 def head_classes(model: nn.Module) -> int | None:
-    """Return the number of classes of the first head with a loss of this package or labels to learn, or None."""
+    """Return ``num_classes`` of the first module that has a part to show training labels to; None without one."""
     for module in model.modules():
         number = getattr(module, 'num_classes', None)
         if isinstance(number, int) and any(hasattr(part, 'see_training_labels') for part in module.modules()):
@@ -115,8 +115,8 @@ def _names(modules: Iterable[nn.Module]) -> str:
 class FeatureStatisticsHook(Hook):
     """Compute mean and deviation of the training features for ``mmml_losses.FeaturePreprocessor``.
 
-    Each process reads the features once, before a checkpoint is loaded, which replaces them by its own. Features or
-    classes that do not fit the model are rejected.
+    Each process reads the features once, before a checkpoint is loaded, whose mean and deviation replace these.
+    Features or classes that do not fit the model are rejected.
     """
 
     # Before EMAHook copies the model, whose buffers then have their final shapes.
