@@ -6,7 +6,6 @@ MMEngine's own registries, so a bare name such as ``FocalLoss`` always means the
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from mmengine import registry as mmengine_registry
 
 from .hosts.mmdet import DETECTION_HEADS, require_mmdet
+from .utils.errors import did_you_mean
 
 SCOPE = 'mmml_losses'
 
@@ -66,12 +66,7 @@ class Registry(mmengine_registry.Registry):
 
     def _not_found_message(self, name: str) -> str:
         names = sorted({*self.module_dict, *self.on_demand})
-        by_lower_name = {known.lower(): known for known in names}
-        near = difflib.get_close_matches(name.lower(), by_lower_name, n=3, cutoff=0.5)
-        if near:
-            hint = 'did you mean ' + ' or '.join(f"'{by_lower_name[match]}'" for match in near) + '?'
-        else:
-            hint = f'it has {", ".join(names) or "no entries"}'
+        hint = did_you_mean(name, names) or f'it has {", ".join(names) or "no entries"}'
         return f"'{name}' is not in the {self.name} registry of {SCOPE}: {hint}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from ..engine.model_loss import names_our_loss, replace_loss
 from ..hosts.loss_places import loss_of
 from ..losses import MultiLabelLoss
 from ..registry import LOSSES, SCOPE, UnknownNameError
-from ..utils.errors import UsageError
+from ..utils.errors import UsageError, did_you_mean
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -54,14 +53,15 @@ def find_loss(name_or_file: str, *, for_detector: bool = False) -> dict:
         _require_registered(name_or_file)
         return dict(type=name_or_file)
     short_names = sorted(file.stem for file in losses_folder().glob('*.py'))
+    known = f'(short names: {", ".join(short_names)})'
     try:
         kind = LOSSES.get(name)
     except UnknownNameError:
-        near = ' or '.join(f"'{match}'" for match in _names_near(name, short_names))
-        hint = f'did you mean {near}? ' if near else ''
-        raise UsageError(f"--loss: '{name}' is not a loss: {hint}(short names: {', '.join(short_names)})") from None
+        registered = [each for each, kind in LOSSES.module_dict.items() if issubclass(kind, MultiLabelLoss)]
+        hint = ' '.join(filter(None, (did_you_mean(name, (*registered, *short_names)), known)))
+        raise UsageError(f"--loss: '{name}' is not a loss: {hint}") from None
     if kind is None or not issubclass(kind, MultiLabelLoss):
-        raise UsageError(f'--loss: {name} is not a loss (short names: {", ".join(short_names)})')
+        raise UsageError(f'--loss: {name} is not a loss {known}')
     return dict(type=f'{SCOPE}.{name}')
 
 
@@ -73,13 +73,6 @@ def _require_registered(name: str) -> None:
             found = registry.get(name)
     if found is None:
         raise UsageError(f"--loss: '{name}' is not a loss: {scope!r} has none of that name, or is not installed")
-
-
-def _names_near(name: str, short_names: list[str]) -> list[str]:
-    """Return the short and the registered names of losses that are close to a misspelt one."""
-    registered = [known for known, kind in LOSSES.module_dict.items() if issubclass(kind, MultiLabelLoss)]
-    by_lower_name = {known.lower(): known for known in (*registered, *short_names)}
-    return [by_lower_name[match] for match in difflib.get_close_matches(name.lower(), by_lower_name, n=3, cutoff=0.5)]
 
 
 def swap_loss(cfg: Config, loss: dict) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 
 class UsageError(Exception):
@@ -20,3 +21,10 @@ class MissingDataError(FileNotFoundError):
 
 class AnnotationError(ValueError):
     """An annotation file exists but cannot be used."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question with the known names that a misspelt name is close to; an empty text if it is close to none."""
+    by_lower_name = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), by_lower_name, n=3, cutoff=0.5)
+    return 'did you mean ' + ' or '.join(f"'{by_lower_name[match]}'" for match in near) + '?' if near else ''

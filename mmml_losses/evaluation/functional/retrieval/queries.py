@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import operator
 import re
 from collections.abc import Collection, Sequence
@@ -13,6 +12,7 @@ import torch
 
 from ....utils import arrays
 from ....utils.arrays import ArrayLike, as_array, as_labels, as_labels_of, check_whole_number
+from ....utils.errors import did_you_mean
 from ..predictions import Predictions
 
 Scale = Literal['probability', 'logit']
@@ -201,12 +201,8 @@ def _index_of(name: str, class_names: Sequence[str], text: str) -> int | None:
 
 
 def _hint(name: str, class_names: Sequence[str]) -> str:
-    by_lower_name = {known.lower(): known for known in class_names}
-    near = difflib.get_close_matches(name.lower(), by_lower_name, n=3, cutoff=0.5)
-    if near:
-        return 'did you mean ' + ' or '.join(f"'{by_lower_name[match]}'" for match in near) + '?'
     more = f', … ({len(class_names)} in all)' if len(class_names) > 10 else ''
-    return f'the classes are {", ".join(class_names[:10])}{more}'
+    return did_you_mean(name, class_names) or f'the classes are {", ".join(class_names[:10])}{more}'
 
 
 def _checked(positives: Collection[int], negatives: Collection[int], num_classes: int) -> list[list[int]]:
