@@ -51,9 +51,9 @@ def is_detector(cfg: Config) -> bool:
 
 
 def warn_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
-    """Warn if a checkpoint, by the text in its ``meta['cfg']``, was trained with another loss than that of a config.
+    """Warn if a checkpoint, by the text in its ``meta['cfg']``, was trained with another loss than a config has.
 
-    The weights fit all the same, but the probabilities would be those of another link.
+    The weights fit all the same, but the link of the other loss would turn logits into other probabilities.
     """
     trained = loss_in_text(checkpoint.get('meta', {}).get('cfg'))
     used = loss_in_text(cfg.pretty_text)

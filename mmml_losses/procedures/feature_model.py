@@ -28,8 +28,8 @@ def build_feature_model(cfg: Config, checkpoint: str) -> nn.Module:
 
     Args:
         cfg: A config whose ``model`` is a classifier of MMPretrain's kind.
-        checkpoint: A checkpoint of the model, or the weights of its backbone alone (for a ``TIMMBackbone`` those of
-            timm's model); ``.pth`` without anything but weights, or ``.safetensors``.
+        checkpoint: A checkpoint of the model, or the weights of its backbone alone (for a ``TIMMBackbone``, weights
+            of timm's model); ``.pth`` without anything but weights, or ``.safetensors``.
     """
     settings = deepcopy(cfg.model)
     settings.setdefault('data_preprocessor', deepcopy(cfg.get('data_preprocessor')))

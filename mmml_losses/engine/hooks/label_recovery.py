@@ -33,7 +33,7 @@ Correction = Callable[..., Tensor]
 
 @HOOKS.register_module()
 class LabelRecoveryHook(Hook):
-    """Compare in each epoch the labels as corrected by the loss with the true labels.
+    """Compare in each epoch the labels that the loss corrected with the true labels.
 
     The training set must have a label wrapper, which hid labels and knows the true ones. Only this hook reads them:
     training is the same without it. After each epoch it logs one line and passes to the visualiser, with the number of

@@ -49,7 +49,7 @@ class PostHocCalibrationHook(Hook):
         methods: Some of ``'phi'``, ``'temperature'``, ``'platt'`` and ``'vector'``.
         dataloader: Config of a dataloader with the data to fit to, which must not be the test data. By default images
             of the training set, unaugmented and with the labels of the training. A model that overfits is surer of
-            these than of other images, so held-out data is better.
+            its training images than of others, so held-out data is better.
         num_samples: Number of images of the training set, evenly spread over it.
 
     Example:
@@ -175,7 +175,7 @@ class PostHocCalibrationHook(Hook):
 
 @contextmanager
 def averaged_weights(runner: Runner) -> Iterator[None]:
-    """Give the model the weights of a validation, which differ from those of the training with an ``EMAHook``."""
+    """Give the model inside a ``with`` block its weights of a validation: averages if there is an ``EMAHook``."""
     averaging = [hook for hook in runner.hooks if isinstance(hook, EMAHook)]
     for hook in averaging:
         hook.before_val_epoch(runner)

@@ -115,8 +115,8 @@ def _names(modules: Iterable[nn.Module]) -> str:
 class FeatureStatisticsHook(Hook):
     """Compute mean and deviation of the training features for ``mmml_losses.FeaturePreprocessor``.
 
-    Each process reads the features once, before a checkpoint is loaded, whose mean and deviation replace these.
-    Features or classes that do not fit the model are rejected.
+    Each process reads the features once. If a checkpoint is loaded then, its mean and deviation replace the computed
+    ones. Features or classes that do not fit the model are rejected.
     """
 
     # Before EMAHook copies the model, whose buffers then have their final shapes.
