@@ -120,7 +120,7 @@ class ScaledLink(Link):
 
     def __init__(self, base: Link | dict | None = None):
         super().__init__()
-        self.base: Link | None = MODELS.build(base) if isinstance(base, dict) else base  # type: ignore[assignment]
+        self.base: Link | None = MODELS.build(base) if isinstance(base, dict) else base
 
     def take_base(self, own: Link) -> None:
         """Take the own link of a loss as the base, unless there is one."""

@@ -158,8 +158,9 @@ def test_lasd_and_what_it_compares(method, dataset):
 def test_lasd_has_the_values_of_its_tables_1_and_4(dataset, leverage, threshold, alpha, positives, classes, samples):
     parts = LOSSES.build(read(f'lasd_{dataset}_single').model.head.loss).losses
     lasd = parts['lasd']
-    assert (lasd.positive_leverage, lasd.threshold, lasd.expected_positives) == (leverage, threshold, positives)
-    assert (lasd.loss_weight, lasd.gamma_positive, lasd.gamma_negative) == (classes, 0, 4)
+    assert (lasd.settings['positive_leverage'], lasd.settings['threshold']) == (leverage, threshold)
+    assert lasd.expected_positives == positives
+    assert (lasd.loss_weight, lasd.settings['gamma_positive'], lasd.settings['gamma_negative']) == (classes, 0, 4)
     assert parts['consistency'].loss_weight == alpha
     role = read(f'role_{dataset}_single').model.head.loss
     assert (role.num_samples, role.num_classes, role.expected_positives) == (samples, classes, positives)
