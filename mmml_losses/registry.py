@@ -4,8 +4,6 @@
 MMEngine's own registries, so a bare name such as ``FocalLoss`` always means the host project's class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """Parse the arguments that tools share, read their config, check ``--out``, print tables, and end with clear errors."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import os

@@ -1,7 +1,5 @@
 """List every component that a config can name with one line each, as ``tools/list.py`` prints them."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Find the loss that ``--loss`` names, and put it into any config."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Read the runs that a command line names and draw pictures of them, for ``tools/analysis`` and ``tools/report.py``."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Class-aware sampling: all classes have equally many turns, however few images they have."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from itertools import chain

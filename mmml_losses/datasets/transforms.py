@@ -1,7 +1,5 @@
 """Transforms: crop a sample out of its image, and pack several views of an image."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Prepare the datasets of a config: name missing files before anything is loaded, and build one dataset alone."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from copy import deepcopy

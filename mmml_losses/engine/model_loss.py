@@ -1,7 +1,5 @@
 """Find and replace the classification loss of a config or a model, and change its link."""
 
-from __future__ import annotations
-
 import copy
 from typing import NamedTuple
 

@@ -29,8 +29,6 @@ An interrupted epoch is repeated from its beginning. ``docs/procedures.md`` desc
 ``tests/test_engine/test_resuming.py`` compares resumed trainings with uninterrupted ones.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Build MMEngine's Runner from a config, and save the metrics that it returns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Load the checkpoints that MMEngine writes safely."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Find the classification loss in the config of a model, where MMPretrain's and MMDetection's heads keep it."""
 
-from __future__ import annotations
-
 import ast
 import logging
 from collections.abc import Mapping

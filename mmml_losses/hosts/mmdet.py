@@ -3,8 +3,6 @@
 The check of detectors reads the lists, and a test compares them with every head of the installed MMDetection.
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 from mmengine.utils import digit_version

@@ -5,8 +5,6 @@ several views of an image. Importing ``mmml_losses`` patches the classes of the 
 and right after its import otherwise. Without parts of this package, a patched method does the same as before.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps

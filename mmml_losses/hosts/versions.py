@@ -1,7 +1,5 @@
 """Repair what certain versions of other packages break. Each repair first checks that its cause is installed."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import warnings

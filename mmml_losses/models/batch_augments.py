@@ -1,7 +1,5 @@
 """Augmentations that join the images of a batch and unite their labels, for MMPretrain's ``batch_augments``."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from mmpretrain.registry import BATCH_AUGMENTS as MMPRETRAIN_BATCH_AUGMENTS

@@ -1,7 +1,5 @@
 """Heads of MMDetection that score through the link of their loss. Imported on demand: see ``registry.py``."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from ..hosts.mmdet import require_mmdet

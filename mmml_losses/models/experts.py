@@ -1,7 +1,5 @@
 """A head with several experts for long-tailed labels."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from functools import reduce

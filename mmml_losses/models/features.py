@@ -1,7 +1,5 @@
 """Backbone and preprocessor of a classifier on frozen features, and necks that MMPretrain does not have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """The multi-label head for MMPretrain."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 

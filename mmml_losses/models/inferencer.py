@@ -1,7 +1,5 @@
 """Prediction of labels for image files and folders."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ML-GCN: a head whose classifiers come from a graph network over the labels that occur together."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Sequence

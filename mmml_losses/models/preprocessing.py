@@ -1,7 +1,5 @@
 """The data preprocessor for several views and unknown labels, and the classifier that trains on several views."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

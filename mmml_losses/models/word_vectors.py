@@ -1,7 +1,5 @@
 """Vectors for the names of classes, from a file with a vector for each word or each class."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

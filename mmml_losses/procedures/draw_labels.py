@@ -1,7 +1,5 @@
 """Describe the labels that label wrappers drew, and write the config that reads them from a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from mmengine.dataset import BaseDataset, ConcatDataset

@@ -1,7 +1,5 @@
 """Write the frozen features of a dataset into one file, which :class:`mmml_losses.datasets.FeatureDataset` reads."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Build the part of a model that computes features of images, and load its weights."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path

@@ -5,8 +5,6 @@ labels to which it gives a high probability become positive, and a new model is 
 paper prints no threshold for these rows; its Figure 7 shows 0.4 to 0.6.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path

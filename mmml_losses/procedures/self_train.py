@@ -3,8 +3,6 @@
 This is "BCE + pseudo label" of the Hill and SPLC paper (Zhang et al., Tables III and VII) with any loss.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from copy import deepcopy

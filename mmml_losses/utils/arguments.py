@@ -1,7 +1,5 @@
 """Checks of single arguments, each with an error that names the argument."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from numbers import Integral, Real
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Check and convert arrays of scores and labels, without needless copies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import Literal, TypeAlias

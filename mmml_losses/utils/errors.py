@@ -1,7 +1,5 @@
 """Errors with a cause outside of the package's code."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Class frequencies: read them from a json file, and split classes into head, medium and tail by them."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Logistic recalibration of log-odds: its negative log-likelihood, and the best line by Newton's method in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 

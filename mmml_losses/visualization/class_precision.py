@@ -1,7 +1,5 @@
 """Average precision of each class, the classes ordered from the most to the least frequent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Histograms of the probabilities that a model gives to positive, negative and missing labels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

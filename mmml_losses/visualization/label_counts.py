@@ -1,7 +1,5 @@
 """Number of images of each class in a dataset, before and after labels were hidden or images left out."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

@@ -1,7 +1,5 @@
 """Value and gradient of a loss along the logit of one label, computed by the loss itself, and pictures of them."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 All texts are escaped here, so callers pass them unescaped.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Label recovery over the epochs of a training: the precision and recall of the corrected labels."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reliability diagrams: predicted probability against observed frequency."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A page about any number of runs: tables and pictures of their ranking, calibration and retrieval."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

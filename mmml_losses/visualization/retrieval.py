@@ -1,7 +1,5 @@
 """Pictures of retrieval: sheets of the images ranked first for a query, and mAP by the number of conditions."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Check that the runs in one picture were evaluated on the same data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

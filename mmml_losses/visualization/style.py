@@ -1,7 +1,5 @@
 """Style of the pictures. Runs differ by colour, and by marker and dashes for readers who see no colour."""
 
-from __future__ import annotations
-
 import io
 import math
 import os

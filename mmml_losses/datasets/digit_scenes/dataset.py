@@ -1,7 +1,5 @@
 """The registered dataset of digit scenes, and its files: images and COCO annotations."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -5,8 +5,6 @@ because the stream depends on the width. Floating point is used for probabilitie
 rounds exactly, and for sines and cosines, which are rounded to integers at once.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Settings of the digit scenes."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Read and write the labels in data infos of classification and detection datasets."""
 
-from __future__ import annotations
-
 import math
 import os
 import pickle

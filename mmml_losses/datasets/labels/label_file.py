@@ -1,7 +1,5 @@
 """Labels as a small json file that fits one dataset and no other."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Datasets inside each other: walk through them, and find the origin of a sample."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random numbers that depend on seed, sample and class alone."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from hashlib import blake2b

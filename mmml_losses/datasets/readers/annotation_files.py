@@ -1,7 +1,5 @@
 """Read annotation files: json, csv and lists. An unfit file is an AnnotationError that names the file and the line."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """CUB-200-2011: birds with 312 attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Frozen features with labels, as a dataset that a linear or MLP head trains on in seconds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ImageNet as a multi-label dataset in which every image has one label."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """NUS-WIDE with its 81 concepts, in the splits that are in use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

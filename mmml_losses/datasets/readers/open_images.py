@@ -1,7 +1,5 @@
 """Open Images with its labels per image: verified positives, verified negatives, and the rest unknown."""
 
-from __future__ import annotations
-
 import re
 from array import array
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The base of all dataset readers, and helpers for paths."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

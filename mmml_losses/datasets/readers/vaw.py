@@ -1,7 +1,5 @@
 """VAW: object instances of Visual Genome with 620 attributes."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """VISPR: images with 68 privacy attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """PASCAL VOC 2007 and 2012, read as one set of labels per image."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path

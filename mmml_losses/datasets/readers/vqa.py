@@ -1,7 +1,5 @@
 """VQA v2: questions on images, with a soft label for each answer."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """WIDER Attribute: persons with 14 attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...registry import DATASETS

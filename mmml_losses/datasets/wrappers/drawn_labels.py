@@ -1,7 +1,5 @@
 """The labels that label wrappers drew, in the form of a label file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import chain
 

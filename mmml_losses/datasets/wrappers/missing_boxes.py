@@ -1,7 +1,5 @@
 """A detection dataset from which boxes are missing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

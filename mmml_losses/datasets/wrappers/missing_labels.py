@@ -1,7 +1,5 @@
 """Datasets in which labels are missing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from numbers import Real

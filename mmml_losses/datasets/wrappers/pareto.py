@@ -1,7 +1,5 @@
 """Long-tailed sets: samples of any multi-label set whose class counts fall along a Pareto curve."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real

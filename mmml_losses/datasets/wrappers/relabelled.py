@@ -1,7 +1,5 @@
 """Datasets with the labels of a file."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os

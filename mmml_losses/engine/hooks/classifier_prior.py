@@ -1,7 +1,5 @@
 """Start the classifier of a detector at a low probability, through the link of its loss."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Check that a detector, the losses in its heads and its training set fit together, before it is trained or tested."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 

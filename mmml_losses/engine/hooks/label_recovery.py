@@ -1,7 +1,5 @@
 """Count in each epoch how many hidden labels a training finds."""
 
-from __future__ import annotations
-
 import inspect
 import logging
 import math

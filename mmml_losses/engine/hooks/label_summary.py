@@ -1,7 +1,5 @@
 """Summarise the labels of a training set in the log of the training."""
 
-from __future__ import annotations
-
 from mmengine.dist import master_only
 from mmengine.hooks import Hook
 from mmengine.logging import print_log

@@ -1,7 +1,5 @@
 """Evaluate recalibrated probabilities together with the raw ones."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

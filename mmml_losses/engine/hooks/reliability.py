@@ -1,7 +1,5 @@
 """Draw the reliability diagram of each validation into the visualiser of the training."""
 
-from __future__ import annotations
-
 import numpy as np
 from mmengine.dist import master_only
 from mmengine.hooks import Hook

@@ -1,7 +1,5 @@
 """Show the training set to the parts of a model: labels to losses and heads, features to preprocessors."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 

@@ -6,8 +6,6 @@ error, D-ECE, of Kueppers et al. 2020, of the scores alone. Objects that no dete
 score.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
 

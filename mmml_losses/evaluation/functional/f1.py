@@ -1,7 +1,5 @@
 """Precision, recall and F1 of predicted label sets, and the thresholds at which F1 is best."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 

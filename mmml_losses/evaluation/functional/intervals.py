@@ -1,7 +1,5 @@
 """Bootstrap intervals of calibration errors, from resampled images."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 

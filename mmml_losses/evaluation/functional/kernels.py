@@ -8,8 +8,6 @@ All compiled code is in this file, because Numba's cache is renewed for changes 
 not for changes of the files that it calls.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Count the labels of a dataset, and compare them with the labels before some were changed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

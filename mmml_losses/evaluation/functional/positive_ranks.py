@@ -5,8 +5,6 @@ If Numba is installed, large matrices are not sorted: the compiled kernel sorts 
 entries between them.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from functools import cache

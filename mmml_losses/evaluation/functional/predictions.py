@@ -1,7 +1,5 @@
 """Predictions of a model on a dataset as one plain ``.npz`` file, and their recalibration."""
 
-from __future__ import annotations
-
 import math
 import os
 import zipfile

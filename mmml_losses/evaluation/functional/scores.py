@@ -4,8 +4,6 @@ The expectation of a proper score is smallest for the true probabilities, so it 
 together. The line is the slope and intercept of the logistic recalibration.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from math import inf, nan
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Average precision and F1 as MMEngine metrics."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any

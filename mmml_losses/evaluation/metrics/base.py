@@ -1,7 +1,5 @@
 """Base class of metrics that gather the scores and labels of the whole dataset as tensors."""
 
-from __future__ import annotations
-
 import logging
 import math
 import os

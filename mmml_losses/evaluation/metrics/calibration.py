@@ -1,7 +1,5 @@
 """Calibration errors as MMEngine metrics, of labels and of detections."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """An evaluator that collects and gathers predictions once for all of its metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any

@@ -4,8 +4,6 @@ MMEngine's ``collect_results`` pickles lists of Python objects. Rows of numbers 
 from another process is ever unpickled.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import operator

@@ -1,7 +1,5 @@
 """Mean average precision of queries as an MMEngine metric."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Sequence

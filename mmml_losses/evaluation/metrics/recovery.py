@@ -1,7 +1,5 @@
 """Recovery of hidden labels as an MMEngine metric."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

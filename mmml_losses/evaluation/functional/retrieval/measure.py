@@ -1,7 +1,5 @@
 """Measure the mean average precision of a model over all queries of a few conditions, or over a sample of them."""
 
-from __future__ import annotations
-
 import os
 import time
 import warnings

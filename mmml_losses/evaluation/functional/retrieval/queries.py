@@ -1,7 +1,5 @@
 """Find the images that show some classes and not others, and compute the average precision of such queries."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Collection, Sequence
