@@ -1,7 +1,5 @@
 """Losses that correct unobserved labels by the probabilities of the model: SPLC and LASD."""
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -101,8 +99,7 @@ def lasd_loss(
     With both leverages 1 it is SPLC over the focal pair; with :math:`\tau = 1` as well, ASL without probability shift.
     The paper adds over the classes.
     """
-    check_at_least_0(positive_leverage=positive_leverage)
-    check_at_least_0(gamma_positive=gamma_positive, gamma_negative=gamma_negative)
+    check_at_least_0(positive_leverage=positive_leverage, gamma_positive=gamma_positive, gamma_negative=gamma_negative)
     pseudo_positives = believed_positives(logits, targets, threshold).to(logits.dtype)
     return pair_loss(
         logits,

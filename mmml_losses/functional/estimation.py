@@ -4,8 +4,6 @@ EM and APL are of Zhou et al. (ECCV 2022), EPR and ROLE of Cole et al. (CVPR 202
 their logarithms, which costs a confidently wrong label its gradient; here the logarithms are exact.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits

@@ -15,8 +15,6 @@ included. However large :math:`k` becomes, observed labels never take part, and 
 below the margin of ASL) has no large loss.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -59,7 +57,7 @@ def large_losses(logits: Tensor, targets: Tensor, share: float, negative: AnyTer
     Returns:
         A boolean (N, C). At most all of the unobserved labels.
     """
-    most = _places(targets.numel(), share)
+    most = min(math.ceil(targets.numel() * share - ROUNDING), targets.numel())
     if most == 0:
         return torch.zeros_like(targets, dtype=torch.bool)
     losses = negative(logits.detach())
@@ -81,10 +79,6 @@ def _largest(values: Tensor, count: int) -> Tensor:
         above = values[values >= bound]
         values = above if len(above) >= count else values
     return values.topk(count).values
-
-
-def _places(labels: int, share: float) -> int:
-    return min(math.ceil(labels * share - ROUNDING), labels)
 
 
 def large_loss_rejection(

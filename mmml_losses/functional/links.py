@@ -6,8 +6,6 @@ of that.
 ``*_scaling`` corrects log-odds after training; it is a link on top of another.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -5,8 +5,6 @@ derivatives of both terms are known, values and derivatives are computed togethe
 the backward pass.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -4,8 +4,6 @@ Each maps logits and targets of any one shape to unreduced values of that shape.
 value is 0 there), or between 0 and 1: all these losses are linear in the target.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from ..utils.arguments import check_above_0, check_at_least_0, check_choice, check_ratio

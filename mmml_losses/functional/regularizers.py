@@ -1,7 +1,5 @@
 """Regularisers, which compare several labels or several views of an image, and are added to a loss."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 from itertools import combinations

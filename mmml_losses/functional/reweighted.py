@@ -1,7 +1,5 @@
 """Losses weighted by class frequencies, with the weights of :mod:`mmml_losses.functional.weights`."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

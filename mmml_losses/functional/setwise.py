@@ -6,8 +6,6 @@ e^{-x_p}\sum_n e^{x_n}`, so that each loss is a function of few log-sum-exps and
 takes logits of any size, half precision in float32, and where a set has nothing to compare, value and gradient are 0.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

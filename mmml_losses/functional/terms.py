@@ -11,8 +11,6 @@ The lower-case names, such as :data:`hill_negative`, are the terms with their de
 ``hill_negative(logits, lamb=2.0)`` is ``HillNegative(lamb=2.0)(logits)``.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace

@@ -8,8 +8,6 @@ positive, and a soft label counts by its share. What depends on the targets is a
 RW, CB and DB follow the published code of DB (Wu et al., 2020), which is also what the paper of DR compares with.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Losses that correct unobserved labels while they train: SPLC and LASD."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Losses that treat unobserved labels as unknown: entropy (EM), pseudo-negatives (APL), estimates (EPR, ROLE)."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -11,7 +9,7 @@ from torch import Tensor, nn
 from .. import functional as F
 from ..functional.estimation import epr_values, lowest_per_class, pseudo_negative_counts, role_values
 from ..registry import LOSSES
-from .core.base import NEVER_ABSENT, FunctionLoss, MultiLabelLoss
+from .core.base import FunctionLoss, MultiLabelLoss
 from .core.context import require_sample_idx, resolve_epoch, resolve_max_epochs
 from .core.inputs import count_known
 from .core.memory import SampleMemory, fingerprint_rows
@@ -38,9 +36,7 @@ class EMLoss(FunctionLoss):
     """
 
     function = staticmethod(F.em_loss)
-
-    def own_reason_against_anchors(self) -> str | None:
-        return NEVER_ABSENT
+    negative_term = F.entropy_negative
 
 
 @LOSSES.register_module()
@@ -171,6 +167,7 @@ class EPRLoss(FunctionLoss):
     """
 
     function = staticmethod(epr_values)
+    negative_term = F.nothing
 
     def __init__(self, expected_positives: float, regularizer_weight: float = 1.0, **kwargs):
         super().__init__(**kwargs)
@@ -180,9 +177,6 @@ class EPRLoss(FunctionLoss):
     def parts_of(self, logits: Tensor, target: Tensor, weight: Tensor | None, **kwargs) -> list[Values]:
         (penalty,) = self.regularizer.parts_of(logits, target, weight)
         return [*super().parts_of(logits, target, weight, **kwargs), _scaled(penalty, self.regularizer_weight)]
-
-    def own_reason_against_anchors(self) -> str | None:
-        return NEVER_ABSENT
 
 
 @LOSSES.register_module()

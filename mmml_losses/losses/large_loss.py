@@ -1,7 +1,5 @@
 """Losses that reject unobserved labels of large loss, or take them as positive (Kim et al., 2022)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -9,6 +7,7 @@ from torch import Tensor
 
 from .. import functional as F
 from ..registry import LOSSES
+from ..utils.arguments import check_ratio
 from .core.context import require_sample_idx, resolve_epoch
 from .core.memory import SampleMemory
 from .pointwise import PairLoss
@@ -16,8 +15,44 @@ from .pointwise import PairLoss
 RELATIVE_INCREASE = 0.002
 
 
+class LargeLoss(PairLoss):
+    """Base of the losses that treat the unobserved labels of the largest loss in a batch in another way.
+
+    Args:
+        relative_increase: By how much their share grows each epoch, relative to all labels of the batch.
+        clean_rate: Fixes the share of the other labels instead, whatever the epoch.
+        **kwargs: The terms of :class:`PairLoss`, and the arguments of :class:`MultiLabelLoss`.
+    """
+
+    goes_by_epochs = True
+    looks_across_samples = True
+
+    def __init__(
+        self, relative_increase: float = RELATIVE_INCREASE, clean_rate: float | None = None, *values, **kwargs
+    ):
+        check_ratio('relative_increase', relative_increase)
+        if clean_rate is not None:
+            check_ratio('clean_rate', clean_rate)
+        super().__init__(*values, **kwargs)
+        self.relative_increase = relative_increase
+        self.clean_rate = clean_rate
+
+    def check_settings(self, **inputs: Any) -> None:
+        super().check_settings(clean_rate=1.0)
+
+    def large_losses(self, logits: Tensor, target: Tensor, epoch: int | None) -> Tensor:
+        """Return the mask (N, C) of the labels of a batch that have the largest loss."""
+        return F.large_losses(logits, target, 1 - self.clean_rate_of(epoch), self.settings['negative'])
+
+    def clean_rate_of(self, epoch: int | None) -> float:
+        """Return the share of labels that is trusted in an epoch."""
+        if self.clean_rate is not None:
+            return self.clean_rate
+        return F.clean_rate_of(resolve_epoch(epoch, type(self).__name__), self.relative_increase)
+
+
 @LOSSES.register_module()
-class LargeLossRejection(PairLoss):
+class LargeLossRejection(LargeLoss):
     """Large loss rejection, LL-R: the largest losses of unobserved labels of a batch count as 0.
 
     Their number grows from epoch to epoch (see :mod:`mmml_losses.functional.large_loss`); the first epoch is plain
@@ -32,21 +67,7 @@ class LargeLossRejection(PairLoss):
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
-    goes_by_epochs = True
-    looks_across_samples = True
-
     function = staticmethod(F.large_loss_rejection)
-
-    def __init__(
-        self, relative_increase: float = RELATIVE_INCREASE, clean_rate: float | None = None, *values, **kwargs
-    ):
-        _check_rates(relative_increase, clean_rate)
-        super().__init__(*values, **kwargs)
-        self.relative_increase = relative_increase
-        self.clean_rate = clean_rate
-
-    def check_settings(self, **inputs: Any) -> None:
-        super().check_settings(clean_rate=1.0)
 
     def rejected(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
         """Return the mask (N, C) of the labels of a batch that are left out.
@@ -57,14 +78,14 @@ class LargeLossRejection(PairLoss):
             epoch: Counted from 0; by default that of the running Runner.
             **kwargs: Ignored.
         """
-        return F.large_losses(logits, target, 1 - _clean_rate_of(self, epoch), self.settings['negative'])
+        return self.large_losses(logits, target, epoch)
 
     def values(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
-        return self.function(logits, target, _clean_rate_of(self, epoch), **self.settings)
+        return self.function(logits, target, self.clean_rate_of(epoch), **self.settings)
 
 
 @LOSSES.register_module()
-class LargeLossCorrection(PairLoss):
+class LargeLossCorrection(LargeLoss):
     """Large loss correction, LL-Ct and LL-Cp: the unobserved labels of the largest loss become positive.
 
     A temporary correction is valid for one batch, and the number of corrected labels grows from epoch to epoch. A
@@ -83,9 +104,6 @@ class LargeLossCorrection(PairLoss):
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
-    goes_by_epochs = True
-    looks_across_samples = True
-
     function = staticmethod(F.large_loss_correction)
 
     def __init__(
@@ -96,14 +114,8 @@ class LargeLossCorrection(PairLoss):
         *values,
         **kwargs,
     ):
-        _check_rates(relative_increase, clean_rate)
-        super().__init__(*values, **kwargs)
-        self.relative_increase = relative_increase
-        self.clean_rate = clean_rate
+        super().__init__(relative_increase, clean_rate, *values, **kwargs)
         self.memory = SampleMemory(type(self).__name__, torch.uint8) if permanent else None
-
-    def check_settings(self, **inputs: Any) -> None:
-        super().check_settings(clean_rate=1.0)
 
     @property
     def remembers_samples(self) -> bool:  # type: ignore[override]
@@ -138,14 +150,14 @@ class LargeLossCorrection(PairLoss):
             self.memory.visit(sample_idx, target, remember=False)
             return target.masked_fill(self._remembered(sample_idx, target) & (target == 0), 1)
         return target.masked_fill(
-            F.large_losses(logits, target, 1 - _clean_rate_of(self, epoch), self.settings['negative']), 1
+            F.large_losses(logits, target, 1 - self.clean_rate_of(epoch), self.settings['negative']), 1
         )
 
     def values(
         self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs
     ) -> Tensor:
         if self.memory is None:
-            return self.function(logits, target, _clean_rate_of(self, epoch), **self.settings)
+            return self.function(logits, target, self.clean_rate_of(epoch), **self.settings)
         sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
         if self.clean_rate is None:
             epoch = resolve_epoch(epoch, type(self).__name__)
@@ -153,7 +165,7 @@ class LargeLossCorrection(PairLoss):
         values, corrected = F.large_loss_permanent_correction(
             logits,
             target,
-            self.relative_increase if _clean_rate_of(self, epoch) < 1 else 0.0,
+            self.relative_increase if self.clean_rate_of(epoch) < 1 else 0.0,
             self._remembered(sample_idx, target),
             **self.settings,
         )
@@ -164,16 +176,3 @@ class LargeLossCorrection(PairLoss):
     def _remembered(self, sample_idx: Tensor, target: Tensor) -> Tensor:
         assert self.memory is not None
         return self.memory.read(sample_idx, target.size(1)).to(target.device) > 0
-
-
-def _clean_rate_of(loss: LargeLossRejection | LargeLossCorrection, epoch: int | None) -> float:
-    if loss.clean_rate is not None:
-        return loss.clean_rate
-    return F.clean_rate_of(resolve_epoch(epoch, type(loss).__name__), loss.relative_increase)
-
-
-def _check_rates(relative_increase: float, clean_rate: float | None) -> None:
-    if not 0 <= relative_increase <= 1:
-        raise ValueError(f'relative_increase must be in [0, 1], got {relative_increase}')
-    if clean_rate is not None and not 0 <= clean_rate <= 1:
-        raise ValueError(f'clean_rate must be None or in [0, 1], got {clean_rate}')

@@ -1,7 +1,5 @@
 """Links as modules: maps from logits to probabilities that a loss owns and a config names."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple

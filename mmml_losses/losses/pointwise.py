@@ -1,7 +1,5 @@
 """Losses that are a pair of terms, one for positive and one for negative labels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar
 

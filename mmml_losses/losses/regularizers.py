@@ -1,7 +1,5 @@
 """Regularisers as losses, to be joined with others in a :class:`SumLoss`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Losses that weigh labels by the frequencies of their classes in the training set."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -59,12 +57,10 @@ class WeightedBCELoss(FrequencyLoss):
     """BCE weighted by class frequencies, a baseline of the two-way paper after Pham et al. (2021).
 
     Args:
-        class_frequencies: As in :class:`FrequencyLoss`.
-        num_samples: As in :class:`FrequencyLoss`.
+        class_frequencies, num_samples: See :class:`FrequencyLoss`.
         smoothing: A class weighs n to the power of -smoothing, 1 on average; within it, positives weigh as much as
             negatives (see :func:`mmml_losses.functional.frequency_balanced_weights`).
-        positive: What a positive label costs, as in :class:`PairLoss`.
-        negative: What a negative label costs, as in :class:`PairLoss`.
+        positive, negative: Terms of positive and negative labels, as in :class:`PairLoss`.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
@@ -76,11 +72,9 @@ class ReweightedBCELoss(FrequencyLoss):
     """RW: BCE, or any other pair of terms, weighted by the inverse (square root) of the class frequency.
 
     Args:
-        class_frequencies: As in :class:`FrequencyLoss`.
-        num_samples: As in :class:`FrequencyLoss`.
+        class_frequencies, num_samples: See :class:`FrequencyLoss`.
         mode: ``'inverse_sqrt'``, as the paper of DR reports it, or ``'inverse'``.
-        positive: What a positive label costs, as in :class:`PairLoss`.
-        negative: What a negative label costs, as in :class:`PairLoss`.
+        positive, negative: Terms of positive and negative labels, as in :class:`PairLoss`.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
     Example:
@@ -95,8 +89,7 @@ class CBFocalLoss(FrequencyLoss):
     """CB-Focal: the focal loss weighted by the effective number of samples (Cui et al., 2019).
 
     Args:
-        class_frequencies: As in :class:`FrequencyLoss`.
-        num_samples: Not needed.
+        class_frequencies: See :class:`FrequencyLoss`; ``num_samples`` is not needed.
         beta: In [0, 1): 0 weighs all alike, towards 1 it becomes the inverse frequency. The default is DB's code's.
         mode: ``'by_class'``, or one weight per image: ``'average_n'``, ``'average_w'`` or ``'min_n'`` (see
             :func:`mmml_losses.functional.class_balanced_weights`).
@@ -114,15 +107,13 @@ class DBLoss(FrequencyLoss):
     """Distribution-balanced loss over BCE, or over any other pair of terms (Wu et al., 2020).
 
     Args:
-        class_frequencies: As in :class:`FrequencyLoss`.
-        num_samples: As in :class:`FrequencyLoss`.
+        class_frequencies, num_samples: See :class:`FrequencyLoss`.
         alpha: Lifts the weights away from 0.
         beta: Slope of the step from low weights to high ones.
         mu: Where that step is. The authors take 0.3 for VOC-LT and 0.2 for COCO-LT.
         negative_scale: How much steeper a negative's logit is. They take 5 for VOC-LT and 2 for COCO-LT.
         kappa: How much of a class's prior the logits start from.
-        positive: What a positive label costs, as in :class:`PairLoss`.
-        negative: What a negative label costs, as in :class:`PairLoss`.
+        positive, negative: Terms of positive and negative labels, as in :class:`PairLoss`.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
     The weights undo what class-aware sampling does to images of several labels; the authors train with that sampling.
@@ -137,8 +128,7 @@ class DBFocalLoss(FrequencyLoss):
     """DB-Focal: the distribution-balanced loss over the focal loss (Wu et al., 2020).
 
     Args:
-        class_frequencies: As in :class:`FrequencyLoss`.
-        num_samples: As in :class:`FrequencyLoss`.
+        class_frequencies, num_samples: See :class:`FrequencyLoss`.
         alpha: As in :class:`DBLoss`, like the next four.
         beta: Slope of the step from low weights to high ones.
         mu: Where that step is; 0.2 for COCO-LT.
@@ -157,8 +147,7 @@ class LDAMLoss(FrequencyLoss):
     """LDAM in its multi-label form: BCE with a margin for positives that grows with the rarity of their class.
 
     Args:
-        class_frequencies: As in :class:`FrequencyLoss`.
-        num_samples: Not needed.
+        class_frequencies: See :class:`FrequencyLoss`; ``num_samples`` is not needed.
         max_margin: Margin of the rarest class; those of the others fall with the fourth root of their frequency.
         scale: Factor of the logits. LDAM takes 30 for the cosines of a normalised classifier; logits need none.
         **kwargs: The arguments of :class:`MultiLabelLoss`.

@@ -1,7 +1,5 @@
 """Losses that compare positive labels with negative ones, over the samples or over the classes."""
 
-from __future__ import annotations
-
 import torch
 from mmengine.dist import get_world_size
 from torch import Tensor

@@ -1,7 +1,5 @@
 """A sum of named losses."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 import torch

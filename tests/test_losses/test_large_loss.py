@@ -215,7 +215,7 @@ def test_registered_under_their_names():
     [
         (dict(relative_increase=-0.1), r'relative_increase must be in \[0, 1\], got -0.1'),
         (dict(relative_increase=2), r'relative_increase must be in \[0, 1\], got 2'),
-        (dict(clean_rate=1.5), r'clean_rate must be None or in \[0, 1\], got 1.5'),
+        (dict(clean_rate=1.5), r'clean_rate must be in \[0, 1\], got 1.5'),
     ],
 )
 def test_bad_arguments_are_refused(make, arguments, message):

@@ -1,7 +1,5 @@
 """Base classes of all losses: the call convention, settings, unknown labels, reduction and the link."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from numbers import Real
@@ -10,15 +8,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ...functional.terms import bce_negative, build_negative, build_positive
+from ...functional.terms import Term, bce_negative, build_negative, build_positive
 from ...hosts import versions as compat
 from ...registry import MODELS
 from ..links import Link, ScaledLink, SigmoidLink
 from .detection import DetectionProtocol
 from .inputs import check_logits, check_targets, count_known, one_hot_targets, promote
 from .reduction import REDUCTIONS, Values, reduce_values, weigh_samples, weight_matrix
-
-NEVER_ABSENT = 'its negative term never teaches that a class is absent, which is all that most anchors can teach'
 
 
 class MultiLabelLoss(DetectionProtocol, nn.Module):
@@ -223,6 +219,8 @@ class FunctionLoss(MultiLabelLoss):
 
     leaves_out_unknown = True
     function: ClassVar[Callable[..., Any]]
+    negative_term: ClassVar[Term] = bce_negative
+    """Term of negative labels, for a loss without the setting ``negative``."""
     inputs: ClassVar[tuple[str, ...]] = ('weight',)
     """Arguments of the function that have a default, and that are not settings."""
 
@@ -259,9 +257,9 @@ class FunctionLoss(MultiLabelLoss):
         return self.function(logits, target, **self.settings)
 
     def own_reason_against_anchors(self) -> str | None:
-        if not self.settings.get('negative', bce_negative).teaches_absence:
-            return NEVER_ABSENT
-        return None
+        if self.settings.get('negative', self.negative_term).teaches_absence:
+            return None
+        return 'its negative term never teaches that a class is absent, which is all that most anchors can teach'
 
 
 def settings_signature(kind: type[MultiLabelLoss]) -> inspect.Signature:

@@ -1,7 +1,5 @@
 """What a loss needs besides logits and targets: the epoch and the indices of the samples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

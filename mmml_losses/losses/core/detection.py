@@ -1,7 +1,5 @@
 """Protocol between a classification loss and the heads of MMDetection. Nothing here imports MMDetection."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Join the batches of all processes of a distributed training into one."""
 
-from __future__ import annotations
-
 import torch
 from mmengine.dist import all_gather, all_reduce, get_rank, get_world_size
 from torch import Tensor

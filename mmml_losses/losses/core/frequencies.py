@@ -1,7 +1,5 @@
 """Class frequencies of a loss, from a list, a json file, the training set or a checkpoint."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Sequence

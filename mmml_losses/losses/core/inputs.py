@@ -1,7 +1,5 @@
 """Conversion and checks of logits and targets. Unknown labels (-1) are left out later, see ``core/base.py``."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Reduction of values to one number. The values of unknown labels are 0 already, see ``core/base.py``."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Iterable
 from functools import reduce
