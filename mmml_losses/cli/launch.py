@@ -1,4 +1,4 @@
-"""Parse the arguments that tools share, read their config, check ``--out``, print tables, and end with clear errors."""
+"""What the scripts in ``tools/`` share. CONTRIBUTING.md, "Add a tool", lists all steps for a new one."""
 
 import argparse
 import logging

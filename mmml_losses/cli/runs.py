@@ -117,7 +117,7 @@ def files_of(arguments: Sequence[str]) -> dict[str, Path]:
 
 
 def load_label_recovery(arguments: Sequence[str]) -> dict[str, dict[str, dict[int, float]]]:
-    """Return the curves of label recovery, by run, quantity and epoch, of the runs with a log of it in their folder."""
+    """Load the logged curves of label recovery as ``curves[run][quantity][epoch]``; runs without a log are left out."""
     curves = {name: read_file(file.parent, read_label_recovery) for name, file in files_of(arguments).items()}
     return {name: of_run for name, of_run in curves.items() if of_run}
 

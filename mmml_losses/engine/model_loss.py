@@ -93,9 +93,9 @@ def names_our_loss(loss: dict) -> bool:
 
 
 def _kept_weight(old: dict, loss: dict) -> dict:
-    """Return the setting ``loss_weight`` with which positives weigh as much in a new loss as in the old one.
+    """Return ``dict(loss_weight=...)`` that gives positives the same weight in a new loss as in the old one.
 
-    Focal's ``alpha`` weights the positives, too. The dict is empty if the new loss needs no such setting.
+    Their weight in a FocalLoss is ``loss_weight`` times ``alpha``. The dict is empty if the default weight is right.
     """
     before, after = _alpha_of(old), _alpha_of(loss)
     if before == after or 0 in (before, after):  # an alpha of 0 leaves the positives out, and is no weight

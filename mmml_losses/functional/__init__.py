@@ -1,7 +1,7 @@
 """Plain torch functions on (logits, targets): terms, losses, links and regularisers. Nothing here needs OpenMMLab.
 
-Every loss leaves unknown labels (-1) out: pointwise losses in ``pair.py`` (ROLE in ``estimation.py``), set-wise losses
-in ``sets.py``.
+Every function leaves unknown labels (-1) out: pointwise losses in ``pair.py`` (ROLE in ``estimation.py``), set-wise
+losses in ``sets.py``, regularisers in ``regularizers.py``.
 """
 
 from . import (

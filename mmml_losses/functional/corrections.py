@@ -7,14 +7,7 @@ from torch import Tensor
 
 from ..utils.arguments import check_at_least_0
 from .pair import pair_loss
-from .terms import (
-    AnyTerm,
-    AsymmetricNegative,
-    AsymmetricPositive,
-    Scaled,
-    focal_margin_positive,
-    focal_negative,
-)
+from .terms import AnyTerm, AsymmetricNegative, AsymmetricPositive, Scaled, focal_margin_positive, focal_negative
 
 __all__ = ['believed_positives', 'lasd_loss', 'splc_loss']
 

@@ -302,14 +302,14 @@ def count_sets(
     weight: Tensor | None = None,
     with_positive: bool = False,
 ) -> list[Tensor]:
-    """Count the sets that the mean of a loss divides by: over samples, over classes, or both.
+    """Return the number of sets that a mean divides by; for ``'both'`` two numbers, of samples and of classes.
 
     Args:
-        targets: As in :class:`Sets`, like the arguments ``way``, ``bucket_size`` and ``weight``.
-        way: See above.
-        bucket_size: See above.
-        weight: See above.
-        with_positive: Whether only sets with a positive label count, or all with a known one.
+        targets: See :class:`Sets`.
+        way: See :class:`Sets`.
+        bucket_size: See :class:`Sets`.
+        weight: See :class:`Sets`.
+        with_positive: Count only sets with a positive label, instead of all with a known label.
     """
     sets = Sets(_weighed_targets(targets, weight), way, bucket_size)
     counted = sets.split(sets.highest_target() >= (1 if with_positive else 0))

@@ -135,8 +135,9 @@ def two_way_loss(
     .. math::
         \mathrm{softplus}\Big(\epsilon + T_P\log\sum_p e^{-x_p / T_P} + T_N\log\sum_n e^{x_n / T_N}\Big)
 
-    The log-sum-exps stand for the hardest positive and the hardest negative. The loss of the paper is the mean over the
-    samples plus the mean over the classes, of those that have a positive. Shifting all logits changes nothing.
+    The log-sum-exps stand for the hardest positive and the hardest negative of a sample, of a class, or of all. The
+    paper adds the mean over the samples that have a positive and the mean over the classes that have one. Shifting all
+    logits changes nothing.
 
     Args:
         logits: (N, C).

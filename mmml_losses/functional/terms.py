@@ -1,14 +1,12 @@
-r"""What one label costs, as a function of its logit: the building blocks of every pointwise loss.
+r"""What one label costs, as a function of its logit: ``pointwise.py`` joins these terms into losses.
 
 A term is a small object. Its fields are its hyper-parameters with their defaults, which are written nowhere else.
 :meth:`Term.value` is the formula, in plain torch operations. :meth:`Term.value_and_slope` computes the same cost with
-its derivative, which is what training runs (see :mod:`mmml_losses.functional.pair`). Tests compare the two.
+its derivative, which is what training runs (see :mod:`mmml_losses.functional.pair`). Tests compare the two. Every
+logarithm of a probability is written with ``logsigmoid``, which is exact and has a gradient for logits of any size.
 
-Every logarithm of a probability is written with :func:`torch.nn.functional.logsigmoid`: it stays exact, and keeps its
-gradient, for logits of any size.
-
-The lower-case names, such as :data:`hill_negative`, are the terms with their defaults.
-``hill_negative(logits, lamb=2.0)`` is ``HillNegative(lamb=2.0)(logits)``.
+The lower-case names, such as :data:`hill_negative`, are terms with their defaults; ``hill_negative(logits, lamb=2)``
+is ``HillNegative(lamb=2)(logits)``. CONTRIBUTING.md, "Add a loss", lists all steps for a new loss.
 """
 
 import warnings
@@ -234,7 +232,7 @@ class FocalNegative(AsymmetricNegative):
 
 @dataclass(frozen=True)
 class FocalMarginPositive(Term):
-    r"""Focal margin, :math:`-(1 - p_m)^{\gamma}\log p_m` with :math:`p_m = \sigma(v - m)` (Zhang et al., Eq. 11).
+    r"""Positive term of Hill (focal margin), :math:`-(1 - p_m)^{\gamma}\log p_m` with :math:`p_m = \sigma(v - m)`.
 
     Args:
         margin: Shift :math:`m` of the logit. Between 0.5 and 1 it moves the weight from hard positives to semi-hard

@@ -95,13 +95,13 @@ class EMAPLLoss(FunctionLoss):
     def corrected_targets(
         self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs
     ) -> Tensor:
-        """Return the corrected targets: soft at pseudo-negatives, and unknown at other unobserved labels.
+        """Return the targets with soft labels for pseudo-negatives, and -1 (unknown) for other unobserved labels.
 
         Args:
             logits: (N, C); not used.
-            target: (N, C).
+            target: (N, C) with 1 positive, 0 unobserved.
             epoch: Not used.
-            sample_idx: (N,).
+            sample_idx: Indices of the samples in the training set, (N,).
             **kwargs: Ignored.
         """
         sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
@@ -266,7 +266,7 @@ class ROLELoss(MultiLabelLoss):
             logits: (N, C); not used.
             target: (N, C).
             epoch: Not used.
-            sample_idx: (N,).
+            sample_idx: Indices of the samples in the training set, (N,).
             **kwargs: Ignored.
         """
         estimates = self._estimates(sample_idx, target).detach().sigmoid().to(target)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from .. import functional as F
@@ -224,5 +225,6 @@ class LASLoss(FunctionLoss):
 
     def check_settings(self, **inputs: Any) -> None:
         """Check all settings but ``expected_positives``, whose bound is the number of classes."""
-        if self.settings['negative_leverage'] is not None:
-            super().check_settings(**inputs)
+        leverage = self.settings['negative_leverage']
+        settings = self.settings | dict(negative_leverage=1.0 if leverage is None else leverage)
+        self.function(torch.zeros(1, 2), torch.zeros(1, 2), **settings)

@@ -72,7 +72,7 @@ def pooled_features(model: nn.Module, inputs: Tensor) -> Tensor:
 
 
 def read_weights(path: str, cfg: Config) -> dict[str, Tensor]:
-    """Read the weights in a file or behind an http(s) address, by name."""
+    """Return the weights at a path or address by parameter name; warn if they belong to another loss than ``cfg``."""
     content: Any
     if path.endswith('.safetensors'):
         content = _read_safetensors(path)

@@ -24,16 +24,17 @@ _LOOKS = {
 def probability_shares(predictions: Predictions, num_bins: int = 20) -> dict[str, tuple[int, np.ndarray]]:
     """Count the probabilities of each kind of label in bins of equal width.
 
-    Without ``true_labels`` a label is positive (1) or negative (0). With them, a positive label is 1 in the labels, a
-    missing label is 1 in the true labels and 0 or -1 in the labels, and a negative label is 0 in both. All others are
-    unknown and left out.
+    If the predictions have no ``true_labels``, a label is positive (1) or negative (0). With them, a positive label is
+    1 in the labels, a missing label is 1 in the true labels and 0 or -1 in the labels, and a negative label is 0 in
+    both. All others are unknown and left out.
 
     Args:
         predictions: Predictions on a dataset; the scores must be probabilities.
-        num_bins: Number of bins. :func:`~mmml_losses.evaluation.reliability_bins` has the same limits.
+        num_bins: Number of bins. :func:`~mmml_losses.evaluation.reliability_bins` has the same bin edges.
 
     Returns:
-        For each kind its number of labels and the share of them in each bin, (B,), which is 0 if the kind has no label.
+        A dict from ``positive``, ``negative`` and, with true labels, ``missing`` to the number of such labels and their
+        share in each bin, (B,).
     """
     if num_bins < 1:
         raise ValueError(f'num_bins must be at least 1, got {num_bins}')

@@ -13,6 +13,7 @@ from mmml_losses.losses import (
     FocalLoss,
     HillLoss,
     LabelPairRegularizer,
+    LASLoss,
     PairLoss,
     PhiLink,
     SigmoidLink,
@@ -157,6 +158,8 @@ def test_sum_refuses_reduction_none(batch):
         (lambda: AsymmetricLoss(gamma_negative=-1), 'gamma_negative must be at least 0, got -1'),
         (lambda: AsymmetricLoss(margin=1.0), r'margin must be in \[0, 1\), got 1.0'),
         (lambda: SPALoss(negative_scale=0), 'negative_scale must be above 0, got 0'),
+        (lambda: LASLoss(gamma_positive=-1), 'gamma_positive must be at least 0, got -1'),
+        (lambda: LASLoss(negative_leverage=-1), 'negative_leverage must be at least 0, got -1'),
     ],
 )
 def test_bad_hyper_parameters_are_refused(make, message):

@@ -173,7 +173,7 @@ def _read_labels(path: str, images: list[int], attributes: list[int]) -> tuple[n
 
 
 def _problem(fields: list[str], images: dict, attributes: dict) -> str:
-    """Return what is wrong with a line of the labels."""
+    """Return why a line of the labels could not be read; called for such lines only."""
     if len(fields) < 4:
         return 'must be an image id, an attribute id, is_present, a certainty id and a time'
     if fields[0] not in images:

@@ -95,7 +95,7 @@ class OpenImages(MultiLabelReader):
         return distinct_names(descriptions, names)
 
     def _read_table(self, classes: dict[str, int | None], width: int) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """Return the image ids; and for each used row its key (image times ``width`` plus class) and its statement."""
+        """Return the image ids; the number ``image * width + class`` of each used row; and what the row states."""
         images: dict[str, int] = {}
         keys, statements = array('q'), array('B')
         meanings: dict[tuple[str, str], int] = {}

@@ -140,7 +140,7 @@ def _read_attributes(path: str) -> list[str]:
 
 
 def _read_instances(files: Sequence[str]) -> Iterator[tuple[str, str, dict]]:
-    """Yield each instance of the files, as its place for error messages, its file and its content."""
+    """Yield (place, file, instance) for each instance in the files; ``place`` is for error messages."""
     for file in files:
         for number, instance in enumerate(read_json(file, list)):
             place = f'{file}, entry {number}'

@@ -139,7 +139,7 @@ class VQASoftAnswers(MultiLabelReader):
         return np.asarray([info['question_id'] for info in infos], dtype=np.int64)
 
     def soft_labels(self, question_ids: Sequence[int]) -> np.ndarray:
-        """Return the soft labels of M questions in any order, (M, C) float32, to store with features of other code."""
+        """Return the soft labels of the given questions, (M, C) float32, one row for each id in the given order."""
         position_of = {question_id: idx for idx, question_id in enumerate(self.question_ids().tolist())}
         wanted = np.asarray(question_ids).tolist()
         unknown = [question_id for question_id in wanted if question_id not in position_of]

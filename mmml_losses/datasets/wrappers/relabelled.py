@@ -175,7 +175,7 @@ def _read_text(path: str | os.PathLike) -> str:
 
 
 def _parse(path: str | os.PathLike, text: str, num_classes: int) -> tuple[list[str], list[int], np.ndarray]:
-    """Return the images of a list, the line of each, and its classes, (M, C) bool."""
+    """Parse ``image,class class`` lines. Return the image names, their line numbers and their classes, (M, C) bool."""
     index_of = {str(index): index for index in range(num_classes)}
     names, numbers, lengths, columns = [], [], [], []
     first: dict[str, int] = {}

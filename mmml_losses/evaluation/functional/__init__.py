@@ -1,1 +1,1 @@
-"""Compute metrics from arrays and tensors of scores and labels."""
+"""Measures of arrays and tensors of scores and labels. ``evaluation/metrics`` registers them with MMEngine."""

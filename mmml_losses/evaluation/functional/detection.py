@@ -179,7 +179,7 @@ def check_matching(iou_threshold: float, ignored_overlap: str, min_score: float 
 
 
 def _read(owner: str, boxes: ArrayLike, **others: ArrayLike) -> tuple[np.ndarray, ...]:
-    """Read boxes as (n, 4) float64 and other values as (n,) arrays; ``owner`` is for the errors."""
+    """Read boxes as (n, 4) float64 and other values as (n,) arrays; errors name ``owner``, such as 'objects'."""
     array = as_array(boxes).astype(np.float64)
     array = array if array.size else array.reshape(0, 4)
     if array.ndim != 2 or array.shape[1] != 4:

@@ -150,7 +150,7 @@ class CalibrationLine(NamedTuple):
 
 
 class LogOddsRange(NamedTuple):
-    """Mean and range of the log-odds before a fit; ``low`` and ``high`` (2,) of the negatives and of the positives."""
+    """Mean and range of the log-odds of known pairs. ``low`` and ``high`` have entries for negatives and positives."""
 
     num_pairs: int
     num_positives: int

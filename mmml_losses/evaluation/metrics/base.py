@@ -1,4 +1,4 @@
-"""Base class of metrics that gather the scores and labels of the whole dataset as tensors."""
+"""Base class of the registered metrics. CONTRIBUTING.md, "Add a metric", lists all steps for a new one."""
 
 import logging
 import math

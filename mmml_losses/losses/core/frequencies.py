@@ -77,10 +77,10 @@ class ClassFrequencies(nn.Module):
         return self.source in (None, 'checkpoint')
 
     def count(self, labels: Tensor) -> None:
-        """Count the classes in the labels of the training set.
+        """Count the positives of each class in the labels of the training set, in place of earlier counts.
 
         Args:
-            labels: (M, C), with 1 positive, 0 negative, -1 unknown, or soft: a soft label counts by its share.
+            labels: (M, C), with 1 positive, 0 negative, -1 unknown (not counted), or soft: 0.3 counts as 0.3.
         """
         if labels.dim() != 2:
             raise ValueError(f'labels must be of shape (M, C), got {tuple(labels.shape)}')

@@ -1,4 +1,4 @@
-"""Conversion and checks of logits and targets. Unknown labels (-1) are left out later, see ``core/base.py``."""
+"""Conversion and checks of logits and targets. Unknown labels (-1) pass; the functions leave them out."""
 
 import math
 

@@ -51,7 +51,7 @@ class SampleMemory(nn.Module):
         self.unshared = False  # whether anything was noted that other processes do not know
 
     def visit(self, sample_idx: Tensor, target: Tensor, epoch: int | None = None, remember: bool = True) -> bool:
-        """Check that the indices name the same samples as before, and note the epoch.
+        """Raise a ValueError if an index had other labels before, and note the epoch.
 
         Args:
             sample_idx: (N,), from 0.
@@ -60,7 +60,7 @@ class SampleMemory(nn.Module):
             remember: Whether to store anything, as in training.
 
         Returns:
-            Whether this is the first visit of an epoch.
+            Whether this batch is the first of a new epoch; False without ``epoch`` or ``remember``.
         """
         if remember:
             self._reserve(sample_idx, target.size(1))

@@ -1,4 +1,4 @@
-"""Reduction of values to one number. The values of unknown labels are 0 already, see ``core/base.py``."""
+"""Reduction of values to one number. The values of unknown labels are 0 already."""
 
 import operator
 from collections.abc import Iterable

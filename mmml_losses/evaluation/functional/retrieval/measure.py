@@ -177,7 +177,7 @@ def count_queries(num_classes: int, max_conditions: int = 5, min_positives: int 
 def check_settings(
     max_conditions: int, min_positives: int, budget: int, sample_size: int, seed: int, num_workers: int | None
 ) -> None:
-    """Raise if a setting of :func:`query_retrieval` is invalid for any data."""
+    """Raise if a setting of :func:`query_retrieval` is invalid whatever the data are."""
     num_strata = len(count_queries(max_conditions, max_conditions, min_positives))
     check_whole_number('budget', budget, 0)
     check_whole_number('sample_size', sample_size, FEWEST_PER_STRATUM * num_strata)
