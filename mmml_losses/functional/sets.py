@@ -1,7 +1,5 @@
 """Sets of labels, such as the rows or the columns of a matrix, and stable sums over their positives and negatives."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import reduce
@@ -134,7 +132,7 @@ class Sets:
             found = of_rows + _log_sum_exps(weighted, targets, side_of, 1.0, self.blocks)
         return torch.cat([values.flatten() for values in found])
 
-    def _narrowed(self) -> list[_Narrowed] | None:
+    def _narrowed(self) -> 'list[_Narrowed] | None':
         """Select the rows and the classes with a positive label, so that the others need not be computed.
 
         None if finding them would wait for a GPU or break compiled code, or if too many would be left.

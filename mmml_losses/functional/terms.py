@@ -9,6 +9,7 @@ The lower-case names, such as :data:`hill_negative`, are terms with their defaul
 is ``HillNegative(lamb=2)(logits)``. CONTRIBUTING.md, "Add a loss", lists all steps for a new loss.
 """
 
+import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -63,13 +64,17 @@ class Term:
     """Whether the term, as the cost of a negative label, teaches that the label is absent."""
     logit_shift: ClassVar[float] = 0.0
     """By how much the term lowers the logit."""
-    has_slope: ClassVar[bool] = False
-    """Whether the term has :meth:`value_and_slope`."""
+    _has_own_slope: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if not isinstance(cls.has_slope, property):
-            cls.has_slope = cls.value_and_slope is not Term.value_and_slope
+        if 'value' in vars(cls) or 'value_and_slope' in vars(cls):  # an inherited slope is that of another formula
+            cls._has_own_slope = 'value_and_slope' in vars(cls)
+
+    @property
+    def has_slope(self) -> bool:
+        """Whether :meth:`value_and_slope` is that of :meth:`value`; otherwise autograd differentiates the term."""
+        return self._has_own_slope
 
     def value(self, logits: Tensor) -> Tensor:
         """Return the cost of each logit."""
@@ -84,8 +89,10 @@ class Term:
 
     def __call__(self, logits: Tensor, *values: float, **settings: float) -> Tensor:
         """Return the cost of each logit, with other settings for this call if any are given."""
-        settings |= dict(zip((field.name for field in fields(self)), values, strict=False))
-        return (replace(self, **settings) if settings else self).value(logits)
+        if not (values or settings):
+            return self.value(logits)
+        given = inspect.signature(type(self)).bind_partial(*values, **settings).arguments
+        return replace(self, **given).value(logits)
 
     @property
     def per_class(self) -> bool:
@@ -402,6 +409,9 @@ class TermOfTerm(Term):
 
     term: Term
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'term', as_term(self.term))
+
     @property
     def teaches_absence(self) -> bool:  # type: ignore[override]
         return self.term.teaches_absence
@@ -411,8 +421,8 @@ class TermOfTerm(Term):
         return self.term.logit_shift
 
     @property
-    def has_slope(self) -> bool:  # type: ignore[override]
-        return self.term.has_slope
+    def has_slope(self) -> bool:
+        return self._has_own_slope and self.term.has_slope
 
 
 @dataclass(frozen=True, eq=False)
@@ -456,7 +466,7 @@ class FunctionTerm(Term):
     declared: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
 
     @property
-    def has_slope(self) -> bool:  # type: ignore[override]
+    def has_slope(self) -> bool:
         return self.declared is not None
 
     @property
@@ -551,8 +561,13 @@ def as_term(term: AnyTerm) -> Term:
     function, settings = (term.func, term.keywords) if isinstance(term, partial) else (term, {})
     if isinstance(function, Term):
         return replace(function, **settings)
-    declared = getattr(function, 'value_and_slope', None)
+    if isinstance(function, type) and issubclass(function, Term):
+        raise TypeError(f'a term must be an object, such as {function.__name__}(), got the class itself')
+    declared = _declared.get(function)
     return FunctionTerm(term, declared and partial(declared, **settings))
+
+
+_declared: dict[Callable, Callable] = {}
 
 
 def value_and_slope_of(function: Callable) -> Callable[[Callable], Callable]:
@@ -560,7 +575,7 @@ def value_and_slope_of(function: Callable) -> Callable[[Callable], Callable]:
     warnings.warn('value_and_slope_of is superseded by subclasses of Term', DeprecationWarning, stacklevel=2)
 
     def declare(value_and_slope: Callable) -> Callable:
-        function.value_and_slope = value_and_slope  # type: ignore[attr-defined]
+        _declared[function] = value_and_slope
         return value_and_slope
 
     return declare

@@ -39,7 +39,7 @@ class SPLCLoss(PairLoss):
 
     def __init__(self, *values, change_epoch: int = 1, margin_for_pseudo: bool = False, **kwargs):
         super().__init__(*values, **kwargs)
-        self.change_epoch = change_epoch
+        self.change_epoch, self.margin_for_pseudo = change_epoch, margin_for_pseudo
         self.spared_margin = 0.0 if margin_for_pseudo else self.settings['positive'].logit_shift
 
     def values(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
@@ -110,7 +110,7 @@ class LASDLoss(FunctionLoss):
             self.register_buffer('estimated_positives', torch.zeros(()))
 
     def check_settings(self, **inputs: Any) -> None:
-        """Check nothing yet: the constructor adds settings and checks them all."""
+        """Check nothing yet: the constructor checks all settings when it has added two."""
 
     def forward(self, cls_score: Tensor, target: Tensor, *args, **kwargs) -> Tensor:
         """Compute the loss, as :meth:`MultiLabelLoss.forward` does."""

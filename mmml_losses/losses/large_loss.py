@@ -115,6 +115,7 @@ class LargeLossCorrection(LargeLoss):
         **kwargs,
     ):
         super().__init__(relative_increase, clean_rate, *values, **kwargs)
+        self.permanent = permanent
         self.memory = SampleMemory(type(self).__name__, torch.uint8) if permanent else None
 
     @property

@@ -50,17 +50,18 @@ class SigmoidLink(Link):
 class FunctionLink(Link):
     """A link that is a function of the logit and of constants. A subclass names the function and its inverse.
 
-    Args:
-        **constants: The constants that differ from the function's defaults.
+    The arguments are the constants of the function, with its defaults.
     """
 
     log_odds_of: ClassVar[Callable[..., Tensor]]
     logits_of: ClassVar[Callable[..., Tensor]]
 
-    def __init__(self, **constants: float):
+    def __init__(self, *values: float, **constants: float):
         super().__init__()
-        parameters = inspect.signature(self.log_odds_of).parameters.values()
-        self.constants = {each.name: each.default for each in parameters if each.default is not each.empty} | constants
+        _, *parameters = inspect.signature(self.log_odds_of).parameters.values()
+        bound = inspect.Signature(parameters).bind(*values, **constants)
+        bound.apply_defaults()
+        self.constants = bound.arguments
         self.log_odds_of(torch.zeros(1), **self.constants)  # raises the errors for bad constants
 
     def logit_probabilities(self, logits: Tensor) -> Tensor:

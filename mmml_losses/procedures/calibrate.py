@@ -1,7 +1,5 @@
 """Fit the link of a trained classifier to labelled data, as ``tools/calibrate.py`` does."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +32,7 @@ class Figures(NamedTuple):
     mce: float
 
     @classmethod
-    def of(cls, log_odds: Tensor, targets: Tensor) -> Figures:
+    def of(cls, log_odds: Tensor, targets: Tensor) -> 'Figures':
         """Compute the measures from log-odds and targets, (N, C) each; targets have 1, 0 and -1 for unknown."""
         errors = calibration_errors(reliability_bins(sigmoid_link(log_odds), targets))
         return cls(negative_log_likelihood(log_odds, targets), 100 * errors.ace, 100 * errors.ece, 100 * errors.mce)

@@ -113,6 +113,8 @@ class FeatureParts:
         return self.folder / f'{split}_features.raw'
 
     def _width(self, split: str) -> int:
+        if f'{split}_width' not in self._record.finished:
+            raise UsageError(f'{self.folder / RECORD_FILE} lacks the width of the features: delete {self.folder}')
         return self._record.finished[f'{split}_width']['width']
 
 

@@ -1,7 +1,5 @@
 """Files that are written whole or not at all, and arrays that stay in an ``.npz`` file until they are read."""
 
-from __future__ import annotations
-
 import math
 import os
 import struct
@@ -64,7 +62,7 @@ class FeatureFile:
         if len(set(files)) < len(files):
             raise AnnotationError(f'{self.path} has several arrays of one name')
 
-    def array(self, name: str) -> StoredArray:
+    def array(self, name: str) -> 'StoredArray':
         """Open the array of this name; reject a name that the file lacks, and an array that cannot be read safely."""
         if name not in self.names:
             raise AnnotationError(f'{self.path} has no array {name!r}, it has {", ".join(self.names) or "none"}')
@@ -87,7 +85,7 @@ class StoredArray:
             self.values = _open(path, archive, archive.getinfo(f'{name}.npy'))
         self.values.flags.writeable = False
 
-    def __deepcopy__(self, memo: dict) -> StoredArray:
+    def __deepcopy__(self, memo: dict) -> 'StoredArray':
         return self
 
     def __reduce__(self) -> tuple:

@@ -144,3 +144,11 @@ def test_the_config_reads_images_and_names_a_missing_one(cub_root):
 def test_it_builds_from_the_registry(cub_root):
     cfg = dict(type='mmml_losses.CUBAttributes', data_root=str(cub_root), split='test')
     assert DATASETS.build(cfg).missing_files() == []
+
+
+def test_attributes_are_found_next_to_a_relative_data_root(tmp_path, monkeypatch):
+    (tmp_path / 'CUB' / 'images').mkdir(parents=True)
+    (tmp_path / 'attributes.txt').touch()
+    monkeypatch.chdir(tmp_path / 'CUB' / 'images')
+    dataset = CUBAttributes(data_root='..', lazy_init=True)
+    assert str(tmp_path / 'attributes.txt') in dataset.annotation_files()

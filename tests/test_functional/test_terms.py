@@ -164,6 +164,43 @@ def test_settings_of_a_term_can_be_given_in_three_ways():
         F.asymmetric_negative(logits, lamb=2.0)
 
 
+@pytest.mark.parametrize(
+    ('make', 'message'),
+    [
+        (lambda logits: F.hill_negative(logits, 1.5, 9.0), 'too many positional arguments'),
+        (lambda logits: F.hill_negative(logits, 1.5, lamb=9.0), "multiple values for argument 'lamb'"),
+        (
+            lambda logits: F.pair_loss(logits, logits, negative=F.HillNegative),
+            r'such as HillNegative\(\), got the class',
+        ),
+    ],
+)
+def test_bad_settings_of_a_term_are_rejected(make, message):
+    with pytest.raises(TypeError, match=message):
+        make(torch.zeros(2, 3))
+
+
+class ZeroHill(F.HillNegative):
+    def value(self, logits):
+        return 0 * logits
+
+
+def test_a_new_formula_does_not_inherit_the_slope_of_the_old_one():
+    assert F.HillNegative().has_slope
+    assert F.Scaled(F.HillNegative(), 2.0).has_slope
+    for term in (ZeroHill(), F.Scaled(ZeroHill(), 2.0)):
+        assert not term.has_slope
+        logits = torch.randn(3, 4, requires_grad=True)
+        F.pair_loss(logits, torch.zeros(3, 4), negative=term).sum().backward()
+        assert not logits.grad.any()
+
+
+def test_terms_of_terms_take_any_function():
+    logits = torch.randn(3, 4)
+    for term in (lambda x: x.square(), partial(F.asymmetric_negative, gamma=2.0)):
+        torch.testing.assert_close(F.Scaled(term, 2.0)(logits), 2 * term(logits))
+
+
 def test_terms_are_plain_values():
     assert F.HillNegative() == F.hill_negative != F.HillNegative(2.0)
     assert pickle.loads(pickle.dumps(F.Scaled(F.spa_negative, 0.5))).term == F.SPANegative()

@@ -471,7 +471,7 @@ def test_nothing_of_the_batch_stays_on_the_module(name):
 
 def test_settings_are_shown(name):
     shown = repr(build(name))
-    hidden = {'type', 'link', 'losses', 'class_frequencies', 'num_samples', 'permanent', 'margin_for_pseudo'}
+    hidden = {'type', 'link', 'losses', 'class_frequencies', 'num_samples'}
     for key in TABLE[name].keys() - hidden:
         assert f'{key}=' in shown
 

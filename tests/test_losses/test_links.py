@@ -84,6 +84,9 @@ def test_bad_arguments_of_phi_are_refused(arguments, message):
 def test_links_show_their_constants():
     assert 'negative_slope=3.0' in repr(SPALink())
     assert 'gamma_negative=2.0, margin=0.0' in repr(PhiLink(gamma_negative=2.0, margin=0.0))
+    assert PhiLink(1.0, 2.0).constants == dict(gamma_positive=1.0, gamma_negative=2.0, margin=0.05, alpha=0.5)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'gama'"):
+        PhiLink(gama=2.0)
 
 
 @scaled_links

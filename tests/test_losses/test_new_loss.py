@@ -8,6 +8,7 @@ import torch
 
 from mmml_losses.cli.losses import find_loss
 from mmml_losses.functional.pair import compose_pair
+from mmml_losses.losses.core.base import FunctionLoss
 from mmml_losses.registry import LOSSES
 from tests.helpers import losses_table
 from tests.test_losses import test_all_losses as promises
@@ -112,6 +113,17 @@ def test_its_config_is_found_and_its_settings_are_those_of_the_function(added):
 )
 def test_it_keeps_the_promises_of_all_losses(added, promise):
     promise('power')
+
+
+def test_unknown_labels_are_left_out_whatever_the_function_returns(added):
+    class Offset(FunctionLoss):
+        function = staticmethod(lambda logits, targets, power=1.0: logits - targets)
+
+    logits, targets = losses_table.example()
+    targets[0, 1] = -1
+    values = Offset()(logits, targets, reduction_override='none')
+    assert values[0, 1] == 0
+    assert torch.equal(values[1], (logits - targets)[1])
 
 
 def test_it_compiles(added):

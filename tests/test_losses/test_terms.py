@@ -1,5 +1,6 @@
 """Partial losses by name, as configs write them."""
 
+import copy
 from functools import partial
 
 import pytest
@@ -9,6 +10,7 @@ from mmengine.config import ConfigDict
 from mmml_losses import functional as F
 from mmml_losses.functional.terms import NEGATIVE_TERMS, POSITIVE_TERMS, build_negative, build_positive
 from mmml_losses.losses import PairLoss
+from mmml_losses.registry import LOSSES
 
 
 @pytest.mark.parametrize(('names', 'build'), [(POSITIVE_TERMS, build_positive), (NEGATIVE_TERMS, build_negative)])
@@ -78,3 +80,31 @@ def test_bad_terms_are_refused(arguments, error, message):
 )
 def test_logit_shift_of_a_term(term, shift):
     assert build_positive(term).logit_shift == shift
+
+
+@pytest.mark.parametrize(
+    'config',
+    [
+        dict(type='PairLoss'),
+        dict(type='SPLCLoss', change_epoch=0),
+        dict(type='LargeLossRejection', clean_rate=1.0),
+        dict(type='DBLoss', class_frequencies=[1.0] * 20, num_samples=30),
+        dict(type='WeightedBCELoss', class_frequencies=[1.0] * 20, num_samples=30),
+    ],
+)
+def test_a_term_may_have_a_factor_for_each_class(config):
+    logits, targets = torch.randn(4, 20), torch.zeros(4, 20)
+    ones = torch.ones(20)
+    plain = LOSSES.build(dict(config, positive='bce', negative='bce'))(logits, targets, epoch=0)
+    for negative in (lambda x: F.bce_negative(x) * ones, F.Scaled(F.bce_negative, ones)):
+        loss = LOSSES.build(dict(config, positive='bce', negative=negative))
+        torch.testing.assert_close(loss(logits, targets, epoch=0), plain)
+
+
+def test_a_module_as_a_term_is_trained_and_saved():
+    loss = PairLoss(negative=torch.nn.Linear(3, 3))
+    assert list(loss.state_dict()) == ['negative.weight', 'negative.bias']
+    loss(torch.randn(2, 3), torch.zeros(2, 3)).backward()
+    assert loss.negative.weight.grad.any()
+    copied = copy.deepcopy(loss)
+    assert copied.settings['negative'].function is copied.negative is not loss.negative

@@ -1,7 +1,5 @@
 """Read the labels of any dataset, without making an item."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -113,7 +111,7 @@ class _Rows:
     def all_original(self) -> np.ndarray:
         return self.observed if self.original is None else self.original
 
-    def take(self, positions: np.ndarray | None) -> _Rows:
+    def take(self, positions: np.ndarray | None) -> '_Rows':
         if positions is None:
             return self
         return replace(
@@ -123,7 +121,7 @@ class _Rows:
             **{name: getattr(self, name)[positions] for name in PER_SAMPLE},
         )
 
-    def seen_through(self, view: LabelView) -> _Rows:
+    def seen_through(self, view: LabelView) -> '_Rows':
         """Return the rows of ``view``, a label wrapper around the dataset of these rows."""
         rows, observed = self.take(view.positions()), view.observed_labels()
         added = (observed == POSITIVE) & (rows.uncorrected != POSITIVE)
@@ -137,7 +135,7 @@ class _Rows:
         )
 
     @staticmethod
-    def joined(parts: list[_Rows]) -> _Rows:
+    def joined(parts: 'list[_Rows]') -> '_Rows':
         areas = original = None
         if any(part.areas is not None for part in parts):
             unknown = np.float32(np.nan)

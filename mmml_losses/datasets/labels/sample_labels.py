@@ -1,7 +1,5 @@
 """The labels of a dataset, sample by sample."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +28,7 @@ class SampleLabels:
     labels: np.ndarray
     areas: np.ndarray | None = None
 
-    def take(self, positions: np.ndarray) -> SampleLabels:
+    def take(self, positions: np.ndarray) -> 'SampleLabels':
         """Return the samples at these positions, in this order."""
         return SampleLabels(
             self.classes,

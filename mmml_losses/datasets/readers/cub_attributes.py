@@ -71,7 +71,7 @@ class CUBAttributes(MultiLabelReader):
     def annotation_files(self) -> list[str]:
         """Return the paths of the five text files; ``attributes.txt`` is searched for in three folders."""
         root = Path(self.data_root)
-        places = [folder / 'attributes.txt' for folder in (root.absolute().parent, root / 'attributes', root)]
+        places = [folder / 'attributes.txt' for folder in (root.resolve().parent, root / 'attributes', root)]
         attributes = next(filter(Path.is_file, places), places[0])
         first, second, third = (root / name for name in ('images.txt', 'train_test_split.txt', CERTAINTIES_FILE))
         return [*map(str, (first, second, attributes, third)), self.ann_file]

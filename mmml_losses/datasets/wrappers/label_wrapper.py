@@ -1,7 +1,5 @@
 """The base of all datasets that change the labels of another dataset."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 
@@ -207,7 +205,7 @@ class LabelWrapper(LabelView):
         return len(self._labels)
 
     @force_full_init
-    def get_subset(self, indices: Sequence[int] | int) -> LabelWrapper:
+    def get_subset(self, indices: Sequence[int] | int) -> 'LabelWrapper':
         """Return the first n, the last -n or the listed samples as a new dataset around the same wrapped dataset."""
         subset = copy.copy(self)
         subset.get_subset_(indices)

@@ -1,7 +1,5 @@
 """A long-tailed choice of the samples of a dataset."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -103,7 +101,7 @@ class LongTailed(LabelWrapper):
         print_log(f'Long tail: {tail.describe(samples.classes)}', logger='current')
         return tail.positions
 
-    def _select_published(self, split: PublishedSplit, samples: SampleLabels) -> np.ndarray:
+    def _select_published(self, split: 'PublishedSplit', samples: SampleLabels) -> np.ndarray:
         ids = [id_of_file(key) for key in samples.keys]
         found = split.find(ids)
         if len(found) < len(split.ids):

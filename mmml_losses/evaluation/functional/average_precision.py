@@ -23,8 +23,6 @@ Published figures use several conventions:
 Without ties and without empty classes, ``'mmpretrain'`` and ``'asl'`` equal ``'exact'`` up to rounding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -59,7 +57,7 @@ class MeanAveragePrecision(NamedTuple):
     num_empty: int
 
     @classmethod
-    def of(cls, precisions: np.ndarray, empty: Empty = 'skip', what: str = 'classes') -> MeanAveragePrecision:
+    def of(cls, precisions: np.ndarray, empty: Empty = 'skip', what: str = 'classes') -> 'MeanAveragePrecision':
         """Average the average precisions of classes or samples.
 
         Args:

@@ -10,8 +10,6 @@ calls several errors ACE. :data:`ACE_VARIANTS` names the variants, and every fun
   it over classes). Needs bins made with ``binning='mass'``; bins that are empty because of ties are left out.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -65,7 +63,7 @@ class ReliabilityBins:
         return values
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> ReliabilityBins:
+    def from_dict(cls, values: dict[str, Any]) -> 'ReliabilityBins':
         """Rebuild the bins from the result of :meth:`to_dict`."""
         names = ('mean_probability', 'positive_rate', 'edges')
         arrays = {name: np.array(values[name], dtype=np.float64) for name in names}

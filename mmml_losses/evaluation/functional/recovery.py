@@ -5,8 +5,6 @@ given labels, either a loss that relabels or rejects negatives (SPLC, LASD, LL-C
 labels.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, fields
 
@@ -48,12 +46,12 @@ class LabelRecovery:
     unknown: np.ndarray
 
     @classmethod
-    def from_counts(cls, counts: np.ndarray) -> LabelRecovery:
+    def from_counts(cls, counts: np.ndarray) -> 'LabelRecovery':
         """Rebuild the counts from the array of :meth:`counts`."""
         return cls(*np.asarray(counts, dtype=np.int64))
 
     @classmethod
-    def empty(cls, num_classes: int) -> LabelRecovery:
+    def empty(cls, num_classes: int) -> 'LabelRecovery':
         """Return counts that are all 0, to add others to."""
         return cls.from_counts(np.zeros((len(fields(cls)), num_classes)))
 
@@ -61,14 +59,14 @@ class LabelRecovery:
         """Return all counts as an int64 array with a row for each attribute and a column for each class."""
         return np.stack([getattr(self, field.name) for field in fields(self)])
 
-    def __add__(self, other: LabelRecovery) -> LabelRecovery:
+    def __add__(self, other: 'LabelRecovery') -> 'LabelRecovery':
         if not isinstance(other, LabelRecovery):
             return NotImplemented
         if other.num_classes != self.num_classes:
             raise ValueError(f'label recoveries must have as many classes, got {self.num_classes}, {other.num_classes}')
         return self.from_counts(self.counts() + other.counts())
 
-    def __radd__(self, other: int) -> LabelRecovery:
+    def __radd__(self, other: int) -> 'LabelRecovery':
         return self if other == 0 else NotImplemented  # what sum() starts with
 
     @property

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from ...functional import terms
 from ...functional.terms import Term, bce_negative, build_negative, build_positive
 from ...hosts import versions as compat
 from ...registry import MODELS
@@ -207,17 +208,17 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
         return self.link.logit_probabilities(promote(cls_score))
 
 
+TERM_BUILDERS = dict(positive=build_positive, negative=build_negative)
+
+
 class FunctionLoss(MultiLabelLoss):
     """A loss that is a function of logits, targets and settings.
 
     A subclass names the function. The arguments of the function that have a default are the settings: the loss takes
     them next to the arguments of :class:`MultiLabelLoss`, with the same defaults, and passes them on in each call. The
     settings ``positive`` and ``negative`` are terms, or their names in a config.
-
-    Every function of :mod:`mmml_losses.functional` returns 0 at unknown labels.
     """
 
-    leaves_out_unknown = True
     function: ClassVar[Callable[..., Any]]
     negative_term: ClassVar[Term] = bce_negative
     """Term of negative labels, for a loss without the setting ``negative``."""
@@ -226,6 +227,9 @@ class FunctionLoss(MultiLabelLoss):
 
     def __init_subclass__(cls, **kwargs) -> None:
         super().__init_subclass__(**kwargs)
+        # Every function of ours returns 0 at unknown labels; for others, the base sets these values to 0.
+        if 'function' in vars(cls):
+            cls.leaves_out_unknown = cls.function.__module__.startswith(terms.__package__)
         cls.__signature__ = inspect.Signature(parameters_of(cls))
 
     def __init__(self, *values, **arguments):
@@ -234,11 +238,14 @@ class FunctionLoss(MultiLabelLoss):
         bound = signature.bind(*values, **given)
         bound.apply_defaults()
         settings = bound.arguments
-        for name, build in (('positive', build_positive), ('negative', build_negative)):
+        for name, build in TERM_BUILDERS.items():
             if name in settings:
                 settings[name] = build(settings[name])
         super().__init__(**{'own_link': self.own_link_of(settings), **arguments})
         self.settings = settings
+        for name, value in settings.items():
+            if isinstance(value, Term):  # a module as a term has its parameters in the state dict
+                setattr(self, name, getattr(value, 'function', value))
         self.check_settings()
 
     def own_link_of(self, settings: dict[str, Any]) -> Link | None:
@@ -246,12 +253,10 @@ class FunctionLoss(MultiLabelLoss):
         return None
 
     def check_settings(self, **inputs: Any) -> None:
-        """Let the function raise its errors for bad settings now, and not in the first iteration.
-
-        Args:
-            **inputs: What the function needs, apart from logits and targets.
-        """
-        self.function(torch.zeros(1, 2), torch.zeros(1, 2), **inputs, **self.settings)
+        """Let the function raise its errors for bad settings now; ``inputs`` are its further arguments."""
+        # Without the terms: that of a user may need another number of classes.
+        settings = {name: value for name, value in self.settings.items() if name not in TERM_BUILDERS}
+        self.function(torch.zeros(1, 2), torch.zeros(1, 2), **inputs, **settings)
 
     def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
         return self.function(logits, target, **self.settings)
@@ -273,9 +278,13 @@ def settings_signature(kind: type[MultiLabelLoss]) -> inspect.Signature:
 def parameters_of(kind: type[MultiLabelLoss]) -> list[inspect.Parameter]:
     """Return what the constructor of a loss takes: its own arguments, its settings, and those of all losses."""
     common = inspect.signature(MultiLabelLoss.__init__).parameters.values()
+    own = inspect.signature(kind.__init__).parameters.values()
+    settings = list(settings_signature(kind).parameters.values())
+    if not any(each.kind is each.VAR_POSITIONAL for each in own):
+        settings = [each.replace(kind=each.KEYWORD_ONLY) for each in settings]
     parameters = [
-        *inspect.signature(kind.__init__).parameters.values(),
-        *settings_signature(kind).parameters.values(),
+        *own,
+        *settings,
         *(each.replace(kind=each.KEYWORD_ONLY) for each in common if each.kind is each.POSITIONAL_OR_KEYWORD),
     ]
     named: dict[str, inspect.Parameter] = {}

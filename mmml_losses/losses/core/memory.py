@@ -1,7 +1,5 @@
 """Memory of a loss for the samples of the training set, from epoch to epoch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch
@@ -168,7 +166,7 @@ class SampleMemory(nn.Module):
             fingerprints[: len(self.fingerprints)] = self.fingerprints
         self.table, self.fingerprints = table, fingerprints
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], *args, **kwargs) -> SampleMemory:
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args, **kwargs) -> 'SampleMemory':
         super()._apply(fn, *args, **kwargs)
         device = fn(self.table.new_empty(0)).device  # the type of the values is the memory's own
         self.table, self.fingerprints = self.table.to(device), self.fingerprints.to(device)

@@ -1,7 +1,5 @@
 """Estimate the mean average precision of more queries than can be evaluated, from a stratified sample of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -38,7 +36,7 @@ class Stratum:
     num_evaluated: int  # number of evaluated queries
 
     @classmethod
-    def of_all(cls, size: int, num_queries: int, total: float) -> Stratum:
+    def of_all(cls, size: int, num_queries: int, total: float) -> 'Stratum':
         """Return a stratum of which every query was evaluated; ``total`` is the sum of the average precisions."""
         return cls(size, num_queries, 0.0, total / num_queries if num_queries else nan, 0.0, num_queries)
 
