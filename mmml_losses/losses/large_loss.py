@@ -70,14 +70,7 @@ class LargeLossRejection(LargeLoss):
     function = staticmethod(F.large_loss_rejection)
 
     def rejected(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
-        """Return the mask (N, C) of the labels of a batch that are left out.
-
-        Args:
-            logits: (N, C).
-            target: (N, C).
-            epoch: Counted from 0; by default that of the running Runner.
-            **kwargs: Ignored.
-        """
+        """Return the mask (N, C) of the labels of a batch that are left out in an epoch, by default the Runner's."""
         return self.large_losses(logits, target, epoch)
 
     def values(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:

@@ -92,7 +92,11 @@ def _rank_rows(bits, labels, has_unknown, starts, positives, known_above):
         start, stop = starts[row], starts[row + 1]
         if start < stop:
             num_known = _read_keys(bits[row], labels[row], has_unknown[row], keys)
-            _count_above(keys, num_known, positives[start:stop], FEW, memory, known_above[start:stop])
+            if stop - start > FEW:
+                _count_above(keys, num_known, positives[start:stop], FEW, memory, known_above[start:stop])
+                continue
+            for place in range(start, stop):  # here as well: a call takes longer than such a row
+                known_above[place] = _count_from(keys, num_known, positives[place])
 
 
 @compiled
