@@ -1,4 +1,4 @@
-"""Sets of labels, such as the rows or the columns of a matrix, and stable sums over their positives and negatives."""
+"""Sets of labels that a loss compares: rows, columns or blocks of the label matrix. Stable sums over their scores."""
 
 import math
 from collections.abc import Callable
@@ -13,25 +13,25 @@ WAYS = ('sample', 'class', 'both', 'joint')
 
 SetValues = Tensor | tuple[Tensor, Tensor]
 
-# From this many labels on it pays to look for the sets that have a positive.
+# From this number of labels on, skipping sets without a positive saves more time than finding them takes.
 MANY_LABELS = 32_768
 
 
 class Sets:
-    """The sets of labels that are compared, and sums over their positives and negatives.
+    """Split the labels of a batch into sets, and sum scores over the positives or negatives of each set.
 
-    The methods take one score per label, (N, C), and give one number per set in a flat tensor: one per sample, then one
-    per class and bucket. A loss that is written with them works for all kinds of sets.
+    A loss written with this class works for all kinds of sets. The sums take (N, C) scores, one per label, and return
+    one number per set in a flat tensor: first the rows (with padding to full buckets), then the columns of each bucket.
 
     Args:
-        targets: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown labels are in no set.
-        way: ``'sample'`` compares the labels of a sample, the rows; ``'class'`` the samples of a class, the columns;
-            ``'both'`` does the one and the other; ``'joint'`` compares all labels of all samples.
-        bucket_size: How many consecutive samples of the batch are compared with each other along ``'class'`` and
-            ``'joint'``; the last bucket may be smaller. None is the whole batch. The rows do not depend on it.
-        weight: How often each sample counts, (N,). Along the rows it is a factor of the sample's loss. Along
-            ``'class'`` and ``'joint'`` it enters the sums, where a sample of weight 2 is the same as two of its kind.
-            Labels of weight 0 are unknown.
+        targets: (N, C) labels; 1 positive, 0 negative, -1 unknown. Unknown labels are in no set.
+        way: What a set is. ``'sample'``: the labels of a sample, a row. ``'class'``: the labels of a class, a column.
+            ``'both'``: each row and each column is a set. ``'joint'``: all labels of all samples are one set.
+        bucket_size: Cuts the batch into buckets of so many consecutive samples; the last may be smaller. Columns and
+            ``'joint'`` sets then stay within a bucket, rows do not change. None for one bucket, the whole batch.
+        weight: (N,), how often each sample counts; None for once. The loss of a row is multiplied by it. In columns
+            and ``'joint'`` sets, the sums count each label so often: weight 2 is the same as two equal samples.
+            The labels of a sample with weight 0 are unknown.
     """
 
     def __init__(self, targets: Tensor, way: str, bucket_size: int | None = None, weight: Tensor | None = None):
@@ -62,10 +62,10 @@ class Sets:
         positive_scale: float = 1.0,
         negative_scale: float = 1.0,
     ) -> tuple[Tensor, Tensor]:
-        """Compute :meth:`positives` and :meth:`negatives` for a loss that is 0 in a set without a positive.
+        """Return (:meth:`positives`, :meth:`negatives`) for a loss that is 0 in sets without positives.
 
-        In such a set the sum of the two is a large negative number. Where such sets are many, their sums are not
-        computed: few anchors of a detector show an object, and few of its classes are in an image.
+        In such a set only the sum of the two numbers has a meaning: it is a large negative number. Where such sets are
+        many, they are skipped to save time: few anchors of a detector show an object, and few classes are in an image.
         """
         narrow = self._narrowed()
         if narrow is None:
@@ -75,19 +75,19 @@ class Sets:
         return torch.cat(positives), torch.cat(negatives)
 
     def positives(self, scores: Tensor, scale: float = 1.0) -> Tensor:
-        """Compute the log-sum-exp of scores times a scale, over the positives of each set."""
+        """Return the log-sum-exp of ``scale * scores`` over the positives of each set, flat; very negative if empty."""
         return self._log_sum_exp(scores, scale, _positive)
 
     def negatives(self, scores: Tensor, scale: float = 1.0) -> Tensor:
-        """Compute the log-sum-exp of scores times a scale, over the negatives of each set."""
+        """Return the log-sum-exp of ``scale * scores`` over the negatives of each set, flat; very negative if empty."""
         return self._log_sum_exp(scores, scale, _negative)
 
     def known(self, scores: Tensor, scale: float = 1.0) -> Tensor:
-        """Compute the log-sum-exp of scores times a scale, over positives and negatives of each set together."""
+        """Return the log-sum-exp of ``scale * scores`` over the known labels of each set, as a flat tensor."""
         return self._log_sum_exp(scores, scale, _known)
 
     def positive_mean(self, scores: Tensor) -> Tensor:
-        """Compute the mean of the scores over the positives of each set, 0 if it has none."""
+        """Return the mean of the scores over the positives of each set, flat; 0 for a set without positives."""
         shares = self.targets.clamp(min=0)
         if self.weight is not None:  # which cancels in the rows
             shares = shares * self._padded(self.weight, 1)
@@ -99,15 +99,15 @@ class Sets:
         return total / torch.where(count > 0, count, 1)
 
     def highest_target(self) -> Tensor:
-        """Return 1 for a set with a positive, 0 for a set of negatives, -1 for a set without a known label."""
+        """Return the largest target of each set, flat: 1 for a positive, 0 for negatives only, -1 if none is known."""
         return torch.cat([self.targets.reshape(view).amax(dim=1).flatten() for view in self.rows + self.blocks])
 
     def split(self, values: Tensor) -> SetValues:
-        """Give the flat values the shape of their sets, and multiply those of samples by their weights.
+        """Reshape the flat values of all sets by kind of set, and multiply the values of rows by the sample weights.
 
         Returns:
-            (N,) for ``'sample'``; (C,) for ``'class'``, or (buckets, C) if there is a bucket size; (buckets,) for
-            ``'joint'``; the first two as a pair for ``'both'``.
+            (N,) for ``'sample'``; (C,) for ``'class'``, or (buckets, C) with a bucket size; (buckets,) for ``'joint'``;
+            for ``'both'`` a tuple of the results for ``'sample'`` and ``'class'``.
         """
         if self.way == 'joint':
             return values
@@ -133,9 +133,9 @@ class Sets:
         return torch.cat([values.flatten() for values in found])
 
     def _narrowed(self) -> 'list[_Narrowed] | None':
-        """Select the rows and the classes with a positive label, so that the others need not be computed.
+        """Select the rows, columns or both (by ``way``) with a positive label, as a list of :class:`_Narrowed`.
 
-        None if finding them would wait for a GPU or break compiled code, or if too many would be left.
+        Return None for ``'joint'``, or if selecting them would wait for a GPU, break compiled code or save too little.
         """
         # A GPU would have to be waited for, and compiled code has no shapes that depend on the data.
         known = self.targets.device.type == 'cpu' and not torch.compiler.is_compiling()
@@ -158,18 +158,18 @@ class Sets:
         return narrow
 
     def _padded(self, matrix: Tensor, value: float) -> Tensor:
-        """Append rows of ``value``, so that the last bucket is full."""
+        """Append rows filled with ``value`` to an (N, C) or (N, 1) matrix, so that the last bucket is full."""
         return pad(matrix, (0, 0, 0, self.missing), value=value) if self.missing else matrix
 
 
 class _Narrowed(NamedTuple):
-    """The rows, or the columns, of a matrix that have a positive label.
+    """The rows, or the columns, of a label matrix that have a positive label; computes their sums and skips all others.
 
     Args:
-        sets: Their sets alone.
-        dim: 0 for rows, 1 for columns.
-        chosen: Which they are.
-        shape: That of the numbers of all sets, in which the chosen are indices of the last dimension.
+        sets: Sets made of the selected rows or columns alone.
+        dim: 0 if rows are selected, 1 if columns are selected.
+        chosen: 1-D indices of the selected rows or columns.
+        shape: Shape of the numbers of all sets: (rows,) or (buckets, columns).
     """
 
     sets: Sets
@@ -180,7 +180,7 @@ class _Narrowed(NamedTuple):
     def opponents(
         self, positive_scores: Tensor, negative_scores: Tensor, positive_scale: float, negative_scale: float
     ) -> tuple[Tensor, Tensor]:
-        """Compute :meth:`Sets.opponents` of all rows, or of all columns."""
+        """Return :meth:`Sets.opponents` for all rows, or for all columns, of the full (N, C) scores."""
         positives = negatives = positive_scores.index_select(self.dim, self.chosen)
         if negative_scores is not positive_scores:  # otherwise once, since the backward pass fills the whole matrix
             negatives = negative_scores.index_select(self.dim, self.chosen)
@@ -190,25 +190,25 @@ class _Narrowed(NamedTuple):
         )
 
     def _spread(self, values: Tensor) -> Tensor:
-        """Return the values of all sets as a flat tensor. A set that was left out gets the value of an empty sum."""
+        """Return a flat tensor for all sets: ``values`` for the selected, a large negative number for the others."""
         everything = values.new_full(self.shape, -_limit(values.dtype) / 2)
         return everything.index_copy(-1, self.chosen, values.view(*self.shape[:-1], -1)).flatten()
 
 
 def _some_positive(targets: Tensor, dim: int) -> tuple[Tensor, int]:
-    """Return the indices of the rows (or columns) that have a positive label, and the number of all rows."""
+    """Return (indices, total number) of rows (``dim=1``) or columns (``dim=0``) with a positive label or index 0."""
     highest = targets.amax(dim=dim)
     highest[0] = 1  # without any, one is kept, so that the loss stays in the graph
     return (highest > 0).nonzero().squeeze(1), len(highest)
 
 
 def _weighed_targets(targets: Tensor, weight: Tensor | None) -> Tensor:
-    """Convert targets to floating point, with -1 (unknown) where the weight is 0."""
+    """Return floating-point targets (N, C), with -1 (unknown) for all labels of samples with weight 0."""
     targets = targets if targets.is_floating_point() else targets.float()
     return targets if weight is None else targets.masked_fill(weight.unsqueeze(1) == 0, -1)
 
 
-# Which labels are in a sum: a number above 0 for those, below 0 for the others. Compiled code is slow to store masks.
+# Which labels a sum includes: above 0 for these, below 0 for others. Not a mask: compiled code stores masks slowly.
 
 
 def _positive(targets: Tensor) -> Tensor:
@@ -226,15 +226,15 @@ def _known(targets: Tensor) -> Tensor:
 def _log_sum_exps(
     scores: Tensor, targets: Tensor, side_of: Callable[[Tensor], Tensor], scale: float, views: list[tuple[int, ...]]
 ) -> tuple[Tensor, ...]:
-    """Compute the log-sum-exp along dimension 1 of each view; a large negative number where a sum is empty."""
+    """Return log-sum-exps over dimension 1 of ``scores`` in each shape of ``views``, where ``side_of(targets) > 0``."""
     return _LogSumExp.apply(scores, targets, side_of, scale, views) if views else ()
 
 
 class _LogSumExp(torch.autograd.Function):
-    """Log-sum-exp that keeps only its inputs and its sums for the backward pass, and shares work between the views.
+    """Log-sum-exp of one score matrix in several shapes, that keeps only its inputs and sums for the backward pass.
 
-    The gradient is computed from the shares of the sum. The gradient of ``torch.logsumexp`` is computed from the
-    logarithm, and loses digits for scores in the thousands.
+    The gradient is computed from the fraction of each term in the sum. ``torch.logsumexp`` computes the gradient from
+    the logarithm, and loses digits for scores in the thousands. A sum over nothing has a large negative logarithm.
     """
 
     @staticmethod
@@ -269,12 +269,12 @@ class _LogSumExp(torch.autograd.Function):
 
 
 def _entries(scores: Tensor, side: Tensor, scale: float) -> Tensor:
-    """Return the scores where ``side`` is positive, and a large negative number elsewhere."""
+    """Return ``scale * scores`` where ``side`` is positive, and a large negative number elsewhere."""
     return torch.minimum(scores if scale == 1 else scale * scores, _limit(scores.dtype) * side)
 
 
 def _limit(dtype: torch.dtype) -> float:
-    # Finite, so that an empty sum is a number, too, with room for temperatures and sums of several.
+    # Finite, so that an empty sum is a number; small enough that temperatures and sums of several do not overflow.
     return torch.finfo(dtype).max / 1024
 
 
@@ -300,14 +300,14 @@ def count_sets(
     weight: Tensor | None = None,
     with_positive: bool = False,
 ) -> list[Tensor]:
-    """Return the number of sets that a mean divides by; for ``'both'`` two numbers, of samples and of classes.
+    """Return the number of sets with a known label in a list of tensors: [number], or [rows, columns] for ``'both'``.
 
     Args:
-        targets: See :class:`Sets`.
-        way: See :class:`Sets`.
-        bucket_size: See :class:`Sets`.
-        weight: See :class:`Sets`.
-        with_positive: Count only sets with a positive label, instead of all with a known label.
+        targets: (N, C) labels; 1 positive, 0 negative, -1 unknown.
+        way: What a set is: ``'sample'``, ``'class'``, ``'both'`` or ``'joint'``; see :class:`Sets`.
+        bucket_size: Number of consecutive samples in a column or ``'joint'`` set; None for all. See :class:`Sets`.
+        weight: (N,), sample weights; a weight of 0 makes labels unknown. None if no weight is 0.
+        with_positive: Whether to count only sets with a positive label.
     """
     sets = Sets(_weighed_targets(targets, weight), way, bucket_size)
     counted = sets.split(sets.highest_target() >= (1 if with_positive else 0))

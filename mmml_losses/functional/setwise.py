@@ -1,9 +1,9 @@
-r"""Losses that compare the positive labels of a set with its negative ones, for :math:`\min x_p > \max x_n`.
+r"""Set-wise losses: compare the positive labels of a set with its negative labels, for :math:`\min x_p > \max x_n`.
 
-The sets are the rows of the logit matrix, its columns, or blocks of it (see :mod:`mmml_losses.functional.sets`), and
-every loss works for each of them. Sums over pairs factorise, :math:`\sum_p\sum_n e^{x_n - x_p} = \sum_p
-e^{-x_p}\sum_n e^{x_n}`, so that each loss is a function of few log-sum-exps and costs as much as there are labels. It
-takes logits of any size, half precision in float32, and where a set has nothing to compare, value and gradient are 0.
+The sets are rows, columns or blocks of the logit matrix (see :mod:`mmml_losses.functional.sets`). In formulas,
+:math:`x_p` are the logits of the positives of a set, and :math:`x_n` of its negatives. Sums over pairs factorise,
+:math:`\sum_p\sum_n e^{x_n - x_p} = \sum_p e^{-x_p}\sum_n e^{x_n}`, so time is linear in the number of labels. Logits
+may have any size; half precision is computed in float32. Without labels to compare, value and gradient are 0.
 """
 
 import torch
@@ -28,22 +28,23 @@ def lsep_loss(
     bucket_size: int | None = None,
     weight: Tensor | None = None,
 ) -> SetValues:
-    r"""Compute LSEP, the log-sum-exp pairwise loss (Li et al., 2017); C-LSEP with ``way='class'`` (Lin et al.).
+    r"""Compute LSEP, log-sum-exp pairwise loss, per set (Li et al., 2017); C-LSEP with ``way='class'`` (Lin et al.).
 
     .. math::
         \log\Big(1 + e^{\epsilon}\sum_{p}\sum_{n} e^{\gamma(x_n - x_p)}\Big)
 
     Args:
-        logits: (N, C).
-        targets: (N, C) with 1 positive, 0 negative, -1 unknown.
-        way: Which labels are compared, as for all losses of this file: see :class:`Sets`.
-        gamma: Scale of the differences. A larger one leaves easy pairs alone; Lin et al. use 5.
+        logits: (N, C) logits; in a set, :math:`x_p` are those of positives and :math:`x_n` those of negatives.
+        targets: (N, C) labels; 1 positive, 0 negative, -1 unknown.
+        way: What a set is: ``'sample'`` (row), ``'class'`` (column), ``'both'`` or ``'joint'``; see :class:`Sets`.
+        gamma: Factor of the differences. With a large one, easy pairs cost almost nothing; Lin et al. use 5.
         logit_bias: Margin :math:`\epsilon` by which positives are to exceed negatives (Kobayashi, Table 2).
-        bucket_size: Samples compared with each other along the classes: see :class:`Sets`.
-        weight: How often each sample counts, (N,): see :class:`Sets`.
+        bucket_size: Number of consecutive samples in a column or ``'joint'`` set; None for all. See :class:`Sets`.
+        weight: (N,), how often each sample counts; None for once. See :class:`Sets`.
 
     Returns:
-        One value per set, not reduced, in the shapes of :meth:`Sets.split`; 0 for sets without positives or negatives.
+        One value per set: (N,) rows, (C,) columns, a tuple of the two, or (buckets,) joint sets: :meth:`Sets.split`.
+        0 for sets without positives or negatives.
     """
     check_above_0(gamma=gamma)
     sets = Sets(targets, way, bucket_size, weight)
@@ -59,24 +60,24 @@ def zlpr_loss(
     bucket_size: int | None = None,
     weight: Tensor | None = None,
 ) -> SetValues:
-    r"""Compute ZLPR, the zero-bounded log-sum-exp loss (Su et al., 2022); C-ZLPR with ``way='class'``.
+    r"""Compute ZLPR, the zero-bounded log-sum-exp loss, per set (Su et al., 2022); C-ZLPR with ``way='class'``.
 
     .. math::
         \log\Big(1 + e^{\epsilon}\sum_p e^{-x_p}\Big) + \log\Big(1 + e^{\epsilon}\sum_n e^{x_n}\Big)
 
-    Positives and negatives are compared with zero instead of each other (Lin et al., Eq. 4), so that a set with only
-    one of the two still costs. It is :func:`multi_similarity_loss` without temperatures.
+    Positives and negatives are compared with zero instead of each other (Lin et al., Eq. 4). So a set with positives
+    only, or negatives only, still costs. It is :func:`multi_similarity_loss` with temperatures of 1.
 
     Args:
-        logits: (N, C).
-        targets: (N, C) with 1 positive, 0 negative, -1 unknown.
-        way: Which labels are compared: see :class:`Sets`.
-        logit_bias: Distance :math:`\epsilon` from zero that either side is to keep.
-        bucket_size: See :class:`Sets`.
-        weight: See :class:`Sets`.
+        logits: (N, C) logits; in a set, :math:`x_p` are those of positives and :math:`x_n` those of negatives.
+        targets: (N, C) labels; 1 positive, 0 negative, -1 unknown.
+        way: What a set is: ``'sample'`` (row), ``'class'`` (column), ``'both'`` or ``'joint'``; see :class:`Sets`.
+        logit_bias: Margin :math:`\epsilon`: positives are to be above it, negatives below its opposite.
+        bucket_size: Number of consecutive samples in a column or ``'joint'`` set; None for all. See :class:`Sets`.
+        weight: (N,), how often each sample counts; None for once. See :class:`Sets`.
 
     Returns:
-        One value per set, not reduced, in the shapes of :meth:`Sets.split`.
+        One value per set: (N,) rows, (C,) columns, a tuple of the two, or (buckets,) joint sets: :meth:`Sets.split`.
     """
     return multi_similarity_loss(logits, targets, way, 1.0, 1.0, logit_bias, bucket_size, weight)
 
@@ -91,27 +92,27 @@ def multi_similarity_loss(
     bucket_size: int | None = None,
     weight: Tensor | None = None,
 ) -> SetValues:
-    r"""Compute the multi-similarity loss (Wang et al., 2019) of logits, in the form of Kobayashi, Eq. 20 and Table 4a.
+    r"""Compute the multi-similarity loss (Wang et al., 2019) per set, in the form of Kobayashi, Eq. 20 and Table 4a.
 
     .. math::
         \mathrm{softplus}\Big(\epsilon + T_P\log\sum_p e^{-x_p / T_P}\Big)
         + \mathrm{softplus}\Big(\epsilon + T_N\log\sum_n e^{x_n / T_N}\Big)
 
-    Wang et al. put the temperature in front of the softplus and mine the pairs; Kobayashi compares with temperatures
-    inside, as in :func:`two_way_loss`, and without mining.
+    Wang et al. multiply the softplus by the temperature, and select pairs (mining). Kobayashi has the temperatures
+    inside, as in :func:`two_way_loss`, and selects nothing.
 
     Args:
-        logits: (N, C).
-        targets: (N, C) with 1 positive, 0 negative, -1 unknown.
-        way: Which labels are compared: see :class:`Sets`.
+        logits: (N, C) logits; in a set, :math:`x_p` are those of positives and :math:`x_n` those of negatives.
+        targets: (N, C) labels; 1 positive, 0 negative, -1 unknown.
+        way: What a set is: ``'sample'`` (row), ``'class'`` (column), ``'both'`` or ``'joint'``; see :class:`Sets`.
         positive_temperature: :math:`T_P`. A larger one enlarges the margin; Table 4a tries 1, 2 and 4.
-        negative_temperature: :math:`T_N`, 1 in that table.
-        logit_bias: Distance :math:`\epsilon` from zero that either side is to keep.
-        bucket_size: See :class:`Sets`.
-        weight: See :class:`Sets`.
+        negative_temperature: :math:`T_N`, 1 in Table 4a.
+        logit_bias: Margin :math:`\epsilon`: positives are to be above it, negatives below its opposite.
+        bucket_size: Number of consecutive samples in a column or ``'joint'`` set; None for all. See :class:`Sets`.
+        weight: (N,), how often each sample counts; None for once. See :class:`Sets`.
 
     Returns:
-        One value per set, not reduced, in the shapes of :meth:`Sets.split`.
+        One value per set: (N,) rows, (C,) columns, a tuple of the two, or (buckets,) joint sets: :meth:`Sets.split`.
     """
     check_above_0(positive_temperature=positive_temperature, negative_temperature=negative_temperature)
     sets = Sets(targets, way, bucket_size, weight)
@@ -130,27 +131,27 @@ def two_way_loss(
     bucket_size: int | None = None,
     weight: Tensor | None = None,
 ) -> SetValues:
-    r"""Compute the two-way multi-label loss (Kobayashi, Eq. 14 to 17; Eq. 22 with ``way='joint'``).
+    r"""Compute the two-way multi-label loss per set (Kobayashi, Eq. 14 to 17; Eq. 22 with ``way='joint'``).
 
     .. math::
         \mathrm{softplus}\Big(\epsilon + T_P\log\sum_p e^{-x_p / T_P} + T_N\log\sum_n e^{x_n / T_N}\Big)
 
-    The log-sum-exps stand for the hardest positive and the hardest negative of a sample, of a class, or of all. The
-    paper adds the mean over the samples that have a positive and the mean over the classes that have one. Shifting all
-    logits changes nothing.
+    The log-sum-exps approximate the hardest positive and the hardest negative of a set. The paper adds the mean over
+    samples with a positive and the mean over classes with a positive. Adding a constant to all logits changes nothing.
 
     Args:
-        logits: (N, C).
-        targets: (N, C) with 1 positive, 0 negative, -1 unknown.
-        way: Which labels are compared: see :class:`Sets`.
+        logits: (N, C) logits; in a set, :math:`x_p` are those of positives and :math:`x_n` those of negatives.
+        targets: (N, C) labels; 1 positive, 0 negative, -1 unknown.
+        way: What a set is: ``'sample'`` (row), ``'class'`` (column), ``'both'`` or ``'joint'``; see :class:`Sets`.
         positive_temperature: :math:`T_P`. A larger one enlarges the margin between positives and negatives.
-        negative_temperature: :math:`T_N`. The negatives are many, and 1 is margin enough.
-        logit_bias: Margin :math:`\epsilon` that does not adapt to the logits (Table 2).
-        bucket_size: See :class:`Sets`. The paper's training compared 128 samples, those of one GPU, with each other.
-        weight: See :class:`Sets`.
+        negative_temperature: :math:`T_N`. The negatives are many, so that 1 gives margin enough.
+        logit_bias: Margin :math:`\epsilon` that does not depend on the logits (Table 2).
+        bucket_size: Consecutive samples in a column or ``'joint'`` set (paper: 128); None for all. See :class:`Sets`.
+        weight: (N,), how often each sample counts; None for once. See :class:`Sets`.
 
     Returns:
-        One value per set, not reduced, in the shapes of :meth:`Sets.split`; 0 for sets without positives or negatives.
+        One value per set: (N,) rows, (C,) columns, a tuple of the two, or (buckets,) joint sets: :meth:`Sets.split`.
+        0 for sets without positives or negatives.
     """
     check_above_0(positive_temperature=positive_temperature, negative_temperature=negative_temperature)
     sets = Sets(targets, way, bucket_size, weight)
@@ -168,25 +169,26 @@ def softmax_loss(
     bucket_size: int | None = None,
     weight: Tensor | None = None,
 ) -> SetValues:
-    r"""Compute the softmax cross-entropy with the labels of a set normalised to sum 1 (Kobayashi, Eq. 18).
+    r"""Compute the softmax cross-entropy per set, with equal probabilities for its positives (Kobayashi, Eq. 18).
 
     .. math::
         \log\sum_c e^{x_c / T} - \frac{1}{|P|}\sum_p \frac{x_p}{T}
 
-    At its minimum, all positives of a set have the same logit. With one positive it is :func:`two_way_loss` with unit
-    temperatures.
+    At the minimum, all :math:`|P|` positives of a set have the same logit. With one positive and :math:`T = 1`, it is
+    :func:`two_way_loss` with temperatures of 1.
 
     Args:
-        logits: (N, C).
-        targets: (N, C) with 1 positive, 0 negative, -1 unknown.
-        way: Which labels are compared: see :class:`Sets`.
-        temperature: :math:`T`, by which the logits are divided.
-        logit_bias: Margin that is added to the logits of the negatives.
-        bucket_size: See :class:`Sets`.
-        weight: See :class:`Sets`.
+        logits: (N, C) logits; in a set, :math:`x_c` are those of known labels and :math:`x_p` those of positives.
+        targets: (N, C) labels; 1 positive, 0 negative, -1 unknown.
+        way: What a set is: ``'sample'`` (row), ``'class'`` (column), ``'both'`` or ``'joint'``; see :class:`Sets`.
+        temperature: :math:`T`, divisor of the logits.
+        logit_bias: Margin, added to :math:`x_c / T` of the negatives.
+        bucket_size: Number of consecutive samples in a column or ``'joint'`` set; None for all. See :class:`Sets`.
+        weight: (N,), how often each sample counts; None for once. See :class:`Sets`.
 
     Returns:
-        One value per set, not reduced, in the shapes of :meth:`Sets.split`; 0 for sets without positives.
+        One value per set: (N,) rows, (C,) columns, a tuple of the two, or (buckets,) joint sets: :meth:`Sets.split`.
+        0 for sets without positives.
     """
     check_above_0(temperature=temperature)
     sets = Sets(targets, way, bucket_size, weight)
@@ -206,31 +208,30 @@ def circle_loss(
     bucket_size: int | None = None,
     weight: Tensor | None = None,
 ) -> SetValues:
-    r"""Compute the circle loss (Sun et al., 2020), with a logit as the similarity of a sample and a class.
+    r"""Compute the circle loss per set (Sun et al., 2020), with logits as similarities of samples and classes.
 
     .. math::
         \log\Big(1 + \sum_n e^{\gamma\alpha_n(s_n - m)}\sum_p e^{-\gamma\alpha_p(s_p - (1 - m))}\Big),\qquad
         \alpha_p = [1 + m - s_p]_+,\quad \alpha_n = [s_n + m]_+
 
-    The weights :math:`\alpha` let a label learn at the pace of its distance from the optimum, :math:`1 + m` or
-    :math:`-m`. As in the authors' code they are constants for the gradient.
+    The weights :math:`\alpha` are distances from the optimum, :math:`1 + m` for positives and :math:`-m` for negatives:
+    labels far from it learn faster. As in the authors' code, the weights are constants for the gradient.
 
     Args:
-        logits: (N, C).
-        targets: (N, C) with 1 positive, 0 negative, -1 unknown.
-        way: Which labels are compared: see :class:`Sets`.
-        gamma: Scale of the similarities. 80 and a margin of 0.4 are what the authors use for retrieval, 256 and 0.25
-            for faces.
+        logits: (N, C) logits; :math:`s_p` are the similarities of the positives of a set, :math:`s_n` of its negatives.
+        targets: (N, C) labels; 1 positive, 0 negative, -1 unknown.
+        way: What a set is: ``'sample'`` (row), ``'class'`` (column), ``'both'`` or ``'joint'``; see :class:`Sets`.
+        gamma: Factor :math:`\gamma`; the authors use 80 (margin 0.4) for retrieval, 256 (margin 0.25) for faces.
         margin: :math:`m`; positives are to be above :math:`1 - m` and negatives below :math:`m`.
-        similarity: How a logit reads as :math:`s`. The optima are those of similarities that end at 1, which
-            ``'sigmoid'`` provides, at the price of a gradient that vanishes for logits far from 0 on either side.
-            ``'logit'`` takes the logit itself: then positives above :math:`1 + m` and negatives below :math:`-m` cost
-            nothing more. Lin et al. do not say which they compare with.
-        bucket_size: See :class:`Sets`.
-        weight: See :class:`Sets`.
+        similarity: ``'sigmoid'``: :math:`s` is the sigmoid of the logit, at most 1 as the optima assume; its gradient
+            vanishes for logits far from 0. ``'logit'``: :math:`s` is the logit itself; then positives above
+            :math:`1 + m` and negatives below :math:`-m` have no gradient. Lin et al. do not name theirs.
+        bucket_size: Number of consecutive samples in a column or ``'joint'`` set; None for all. See :class:`Sets`.
+        weight: (N,), how often each sample counts; None for once. See :class:`Sets`.
 
     Returns:
-        One value per set, not reduced, in the shapes of :meth:`Sets.split`; 0 for sets without positives or negatives.
+        One value per set: (N,) rows, (C,) columns, a tuple of the two, or (buckets,) joint sets: :meth:`Sets.split`.
+        0 for sets without positives or negatives.
     """
     check_above_0(gamma=gamma)
     check_choice('similarity', similarity, SIMILARITIES)
@@ -255,29 +256,29 @@ def dr_loss(
     bucket_size: int | None = None,
     weight: Tensor | None = None,
 ) -> SetValues:
-    r"""Compute the distributionally robust loss, DR: C-LSEP with a gradient constraint (Lin et al., Eq. 8).
+    r"""Compute the distributionally robust loss, DR, per set: C-LSEP with a gradient constraint (Lin et al., Eq. 8).
 
     .. math::
         \log\Big(1 + e^{\epsilon}\sum_p\sum_n e^{\gamma_1(x_n - x_p)} + \sum_n e^{\gamma_2 x_n}\Big)
 
-    The last sum, the negative gradient constraint (NGC), keeps pushing negatives below 0. A class without a positive
-    in the batch has no pairs and still pays it. The authors' code takes the exponential of a log-sum-exp and overflows
-    at logits of 9; here the three terms are added as logarithms.
+    The last sum, the negative gradient constraint (NGC), pushes negatives below 0, even in a class that has no positive
+    in the batch and so no pairs. The authors' code takes the exponential of a log-sum-exp and overflows at logits of 9;
+    here the three terms are added as logarithms. Eq. 6 of the paper sums the values of all sets.
 
     Args:
-        logits: (N, C).
-        targets: (N, C) with 1 positive, 0 negative, -1 unknown.
-        way: Which labels are compared: see :class:`Sets`.
-        pair_scale: :math:`\gamma_1`, the scale of the differences.
-        constraint_scale: :math:`\gamma_2`, the scale of the constrained logits; 7 for VOC-LT, 10 for COCO-LT.
-        constraint: ``'negative'`` for NGC; ``'positive'`` for PGC, :math:`\sum_p e^{-\gamma_2 x_p}`; ``'both'`` for
-            GC; None for plain :func:`lsep_loss` (Table 4).
-        logit_bias: Margin :math:`\epsilon` of the pairs, as in :func:`lsep_loss`.
-        bucket_size: See :class:`Sets`.
-        weight: See :class:`Sets`.
+        logits: (N, C) logits; in a set, :math:`x_p` are those of positives and :math:`x_n` those of negatives.
+        targets: (N, C) labels; 1 positive, 0 negative, -1 unknown.
+        way: What a set is: ``'sample'`` (row), ``'class'`` (column), ``'both'`` or ``'joint'``; see :class:`Sets`.
+        pair_scale: Factor :math:`\gamma_1` of the differences.
+        constraint_scale: Factor :math:`\gamma_2` of the logits in the constraint; 7 for VOC-LT, 10 for COCO-LT.
+        constraint: ``'negative'`` for NGC; ``'positive'`` for :math:`\sum_p e^{-\gamma_2 x_p}` instead (PGC);
+            ``'both'`` for both sums (GC); None for neither, plain :func:`lsep_loss` (Table 4).
+        logit_bias: Margin :math:`\epsilon` by which positives are to exceed negatives.
+        bucket_size: Number of consecutive samples in a column or ``'joint'`` set; None for all. See :class:`Sets`.
+        weight: (N,), how often each sample counts; None for once. See :class:`Sets`.
 
     Returns:
-        One value per set, not reduced, in the shapes of :meth:`Sets.split`. Eq. 6 of the paper adds them up.
+        One value per set: (N,) rows, (C,) columns, a tuple of the two, or (buckets,) joint sets: :meth:`Sets.split`.
     """
     check_above_0(pair_scale=pair_scale, constraint_scale=constraint_scale)
     check_choice('constraint', constraint, CONSTRAINTS)
