@@ -1,9 +1,9 @@
-r"""Links, the maps from a logit :math:`v` to a probability :math:`\eta`, and their inverses.
+r"""Links, which map a logit :math:`v` to a probability :math:`\eta` of the label, and their inverses.
 
-``*_logit_probabilities`` is the log-odds :math:`\log\frac{\eta}{1 - \eta}`. It is computed without the probability, so
-that it stays exact where :math:`\eta` rounds to 0 or 1. ``*_link`` is its sigmoid, and ``*_inverse_link`` the inverse
-of that.
-``*_scaling`` corrects log-odds after training; it is a link on top of another.
+``*_link`` returns :math:`\eta`. ``*_logit_probabilities`` returns its log-odds :math:`\log\frac{\eta}{1 - \eta}`, which
+stay exact where :math:`\eta` rounds to 0 or 1. ``*_inverse_link`` and ``*_inverse_logit_probabilities`` return the
+logits for given probabilities and log-odds.
+``*_scaling`` corrects log-odds after training; it can follow any link.
 """
 
 import math
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def sigmoid_link(logits: Tensor) -> Tensor:
-    r"""Compute the logistic link, :math:`\eta = \sigma(v)`, whose log-odds are the logits themselves."""
+    r"""Return the probabilities :math:`\eta = \sigma(v)` of logits :math:`v`: the usual link."""
     return logits.sigmoid()
 
 
@@ -46,16 +46,18 @@ def spa_logit_probabilities(
     negative_slope: float = SPANegative.slope,
     negative_shift: float = SPANegative.shift,
 ) -> Tensor:
-    r"""Compute the log-odds of the SPA link, :math:`\log a - \log b` with :math:`a, b` as in :func:`spa_link`.
+    r"""Compute the log-odds of the label from a logit :math:`v` that SPA has trained (see :func:`spa_link`).
+
+    :math:`\log\sigma(k^-(v - b^-)) - \log\sigma(-k^+(v - b^+)) + \log\frac{k^-}{\zeta^-} - \log\frac{k^+}{\zeta^+}`
 
     Args:
-        logits: Any shape.
-        positive_scale: :math:`\zeta^+`.
-        positive_slope: :math:`k^+`.
-        positive_shift: :math:`b^+`.
-        negative_scale: :math:`\zeta^-`.
-        negative_slope: :math:`k^-`.
-        negative_shift: :math:`b^-`.
+        logits: Logits :math:`v` of any shape. The log-odds have this shape.
+        positive_scale: Divisor :math:`\zeta^+` of the positive term, above 0.
+        positive_slope: Slope :math:`k^+` of the positive term, above 0.
+        positive_shift: Shift :math:`b^+` of the logit in the positive term.
+        negative_scale: Divisor :math:`\zeta^-` of the negative term, above 0.
+        negative_slope: Slope :math:`k^-` of the negative term, above 0.
+        negative_shift: Shift :math:`b^-` of the logit in the negative term.
     """
     check_above_0(positive_scale=positive_scale, positive_slope=positive_slope)
     check_above_0(negative_scale=negative_scale, negative_slope=negative_slope)
@@ -66,36 +68,36 @@ def spa_logit_probabilities(
 
 
 def spa_link(logits: Tensor, **parameters: float) -> Tensor:
-    r"""Compute the link that makes SPA strictly proper: its conditional risk is minimal at the true probability.
+    r"""Compute the probability :math:`\eta` for which a logit :math:`v` has the least expected SPA loss.
 
     .. math::
         \eta(v) = \frac{a}{a + b},\qquad
         a = \frac{k^-}{\zeta^-}\,\sigma(k^-(v - b^-)),\qquad
         b = \frac{k^+}{\zeta^+}\,\sigma(-k^+(v - b^+))
 
-    Setting the derivative of :math:`\eta\,\ell_+(v) + (1 - \eta)\,\ell_-(v)` to zero gives this form. Eq. 17 of the
-    paper prints the signs inside both sigmoids the other way round, which would fall as the logit grows.
+    There the derivative of the expected loss, :math:`\eta\,\ell_+(v) + (1 - \eta)\,\ell_-(v)`, is 0: SPA is strictly
+    proper. Eq. 17 of the paper has the opposite signs in both sigmoids, and would fall as the logit grows.
 
     Args:
-        logits: Any shape.
-        **parameters: The scales, slopes and shifts of :func:`spa_logit_probabilities`.
+        logits: Logits :math:`v` of any shape. The probabilities have this shape.
+        **parameters: Scales, slopes and shifts of the SPA loss, named as in :func:`spa_logit_probabilities`.
     """
     return spa_logit_probabilities(logits, **parameters).sigmoid()
 
 
 def spa_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
-    r"""Compute the logits whose :func:`spa_link` is ``probabilities``.
+    """Compute the logits whose probability by :func:`spa_link` is ``probabilities``, in its shape and dtype.
 
     Args:
         probabilities: Any shape, inside (0, 1).
-        **parameters: The scales, slopes and shifts of :func:`spa_logit_probabilities`.
+        **parameters: Scales, slopes and shifts of the SPA loss, named as in :func:`spa_logit_probabilities`.
     """
     logits = spa_inverse_logit_probabilities(probabilities.double().logit(), **parameters)
     return logits.to(probabilities.dtype)
 
 
 def spa_inverse_logit_probabilities(log_odds: Tensor, **parameters: float) -> Tensor:
-    """Invert :func:`spa_logit_probabilities`, with the same parameters."""
+    """Compute the logits whose :func:`spa_logit_probabilities` (with the same ``parameters``) are ``log_odds``."""
     return _invert(lambda logits: spa_logit_probabilities(logits, **parameters), log_odds)
 
 
@@ -106,23 +108,21 @@ def phi_logit_probabilities(
     margin: float = AsymmetricNegative.margin,
     alpha: float = 0.5,
 ) -> Tensor:
-    r"""Compute the log-odds of :func:`phi_link`, :math:`\log h((z - m)_+; \gamma^-) - \log h(1 - z; \gamma^+)`.
+    r"""Compute the log-odds of the label from a logit that Focal or ASL has trained (see :func:`phi_link`).
 
-    Weights of the two terms add :math:`\log((1 - \alpha)/\alpha)`.
-
-    Without a margin, :math:`\log h(\sigma(v); \gamma) = (\gamma - 1)\log\sigma(v) + \log(e^v + \gamma\log(1 + e^v))`
-    for logits :math:`v` of any size.
-
-    With a margin, all logits with :math:`\sigma(v) \le m` read as probability 0, because no negative costs anything
-    there. Their log-odds, and any lower ones, are the logarithm of the smallest normal number of the dtype, with zero
-    gradient.
+    With :math:`z = \sigma(v)` and the :math:`h` of :func:`phi_link`, they are
+    :math:`\log h((z - m)_+; \gamma^-) - \log h(1 - z; \gamma^+) + \log((1 - \alpha)/\alpha)`. Without a margin they are
+    exact for logits :math:`v` of any size, by
+    :math:`\log h(\sigma(v); \gamma) = (\gamma - 1)\log\sigma(v) + \log(e^v + \gamma\log(1 + e^v))`.
+    With a margin, logits with :math:`\sigma(v) \le m` stand for probability 0, because their negative term is 0. Their
+    log-odds are set to the logarithm of the dtype's smallest normal number, without gradient; no log-odds are lower.
 
     Args:
-        logits: Any shape.
-        gamma_positive: Focusing power :math:`\gamma^+` of the positives.
-        gamma_negative: Focusing power :math:`\gamma^-` of the negatives.
-        margin: Probability shift :math:`m` of the negatives.
-        alpha: Weight :math:`\alpha` of the positives beside :math:`1 - \alpha` of the negatives.
+        logits: Logits :math:`v` of any shape. The log-odds have this shape.
+        gamma_positive: Focusing power :math:`\gamma^+` of the positives in training.
+        gamma_negative: Focusing power :math:`\gamma^-` of the negatives in training.
+        margin: Probability shift :math:`m` of the negatives in training.
+        alpha: Weight :math:`\alpha` of the positives in training, with :math:`1 - \alpha` for the negatives.
     """
     check_at_least_0(gamma_positive=gamma_positive, gamma_negative=gamma_negative)
     if not 0 <= margin < 1:
@@ -152,24 +152,24 @@ def phi_link(logits: Tensor, **parameters: float) -> Tensor:
         \phi(z) = \frac{h((z - m)_+; \gamma^-)}{h((z - m)_+; \gamma^-) + h(1 - z; \gamma^+)},\qquad
         h(z; \gamma) = \frac{z^\gamma - \gamma z^{\gamma - 1}(1 - z)\log(1 - z)}{1 - z},\qquad z = \sigma(v)
 
-    Neither loss is proper: the sigmoid of a logit with the least risk is not the probability of the label, and
-    :math:`\phi` of that sigmoid is. It keeps the order of the logits if and only if :math:`m = 0`. It belongs to the
-    losses with the gradient of their focusing weights (``detach_weight=False``), without any weights of classes.
-    Where the terms are weighed by :math:`\alpha` and :math:`1 - \alpha`, so are the two :math:`h`.
+    Focal and ASL are not proper: at the least expected loss, the probability of the label is not :math:`\sigma(v)` but
+    :math:`\phi(\sigma(v))`. The link keeps the order of the logits if and only if :math:`m = 0`. It is valid for losses
+    without class weights whose focusing weights have a gradient (``detach_weight=False``). If alpha weighs the terms,
+    :math:`h(1 - z)` has the factor :math:`\alpha` and :math:`h((z - m)_+)` the factor :math:`1 - \alpha`.
 
     Args:
-        logits: Any shape.
-        **parameters: The focusing powers, the margin and alpha of :func:`phi_logit_probabilities`.
+        logits: Logits :math:`v` of any shape. The probabilities have this shape.
+        **parameters: Focusing powers, margin and alpha of the loss, named as in :func:`phi_logit_probabilities`.
     """
     return phi_logit_probabilities(logits, **parameters).sigmoid()
 
 
 def phi_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
-    r"""Compute the logits whose :func:`phi_link` is ``probabilities``; without a margin there is one for each.
+    """Compute the logits whose probability by :func:`phi_link` is ``probabilities``, in its shape and dtype.
 
     Args:
         probabilities: Any shape, inside (0, 1).
-        **parameters: The focusing powers and alpha of :func:`phi_logit_probabilities`, and ``margin=0``.
+        **parameters: Focusing powers and alpha, see :func:`phi_logit_probabilities`; and ``margin=0``, required.
     """
     logits = phi_inverse_logit_probabilities(probabilities.double().logit(), **parameters)
     return logits.to(probabilities.dtype)
@@ -178,40 +178,40 @@ def phi_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
 def phi_inverse_logit_probabilities(
     log_odds: Tensor, margin: float = AsymmetricNegative.margin, **parameters: float
 ) -> Tensor:
-    """Invert :func:`phi_logit_probabilities`, with the same parameters."""
+    """Compute the logits whose :func:`phi_logit_probabilities` are ``log_odds``; ValueError unless ``margin=0``."""
     if margin != 0:
         raise ValueError(f'margin must be 0, got {margin}: with a margin, many logits read as the probability 0')
     return _invert(lambda logits: phi_logit_probabilities(logits, margin=margin, **parameters), log_odds)
 
 
 def temperature_scaling(log_odds: Tensor, temperature: float | Tensor) -> Tensor:
-    r"""Apply temperature scaling (Guo et al., 2017), :math:`u / T`.
+    """Return log-odds :math:`u` after temperature scaling (Guo et al., 2017), :math:`u / T`.
 
     Args:
-        log_odds: Any shape.
-        temperature: Above 1 it moves probabilities towards 0.5, below 1 away from it.
+        log_odds: Log-odds :math:`u` of any shape.
+        temperature: :math:`T`, above 0. Above 1 it moves probabilities towards 0.5, below 1 away from 0.5.
     """
     return log_odds / temperature
 
 
 def platt_scaling(log_odds: Tensor, scale: float | Tensor, bias: float | Tensor) -> Tensor:
-    r"""Apply Platt scaling (Platt, 1999), :math:`a u + b`.
+    """Return log-odds :math:`u` after Platt scaling (Platt, 1999), :math:`a u + b`.
 
     Args:
-        log_odds: Any shape.
-        scale: :math:`a`, above 0.
-        bias: :math:`b`.
+        log_odds: Log-odds :math:`u` of any shape.
+        scale: Factor :math:`a`, above 0.
+        bias: Number :math:`b` that is added.
     """
     return scale * log_odds + bias
 
 
 def vector_scaling(log_odds: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
-    r"""Apply vector scaling (Guo et al., 2017), Platt scaling for each class by itself: :math:`a_c u_c + b_c`.
+    """Return log-odds after vector scaling (Guo et al., 2017), a Platt scaling for each class: :math:`a_c u_c + b_c`.
 
     Args:
-        log_odds: (..., C).
-        scale: (C,), above 0.
-        bias: (C,).
+        log_odds: Log-odds :math:`u`, (..., C).
+        scale: (C,), factors :math:`a_c`, above 0.
+        bias: (C,), numbers :math:`b_c` that are added.
     """
     classes = log_odds.shape[-1:]
     if scale.shape != classes or bias.shape != classes:
@@ -223,7 +223,7 @@ def vector_scaling(log_odds: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
 
 
 def _log_h(logits: Tensor, gamma: float) -> Tensor:
-    r"""Compute :math:`\log h(\sigma(v); \gamma)` of :func:`phi_link`."""
+    r"""Compute :math:`\log h(\sigma(v); \gamma)` for logits :math:`v`, with :math:`h` of :func:`phi_link`."""
     if gamma == 0:
         return -logsigmoid(-logits)
     log_cost = _log_softplus(logits)
@@ -237,11 +237,11 @@ def _log_softplus(logits: Tensor) -> Tensor:
 
 
 def _invert(logit_probabilities: Callable[[Tensor], Tensor], log_odds: Tensor) -> Tensor:
-    """Find the logits of given log-odds by bisection. There is one root: the log-odds grow with the logit.
+    """Return the logits of given log-odds, in the shape of ``log_odds``, by bisection.
 
     Args:
-        logit_probabilities: Log-odds of logits.
-        log_odds: Any shape, finite.
+        logit_probabilities: Increasing function from logits to log-odds.
+        log_odds: Log-odds to be reached, any shape; a ValueError is raised unless they are finite.
     """
     wanted = log_odds.double()
     if not wanted.isfinite().all():

@@ -1,8 +1,7 @@
-r"""Join the costs of positive and negative labels, in one pass over the logits, and leave unknown labels (-1) out.
+"""Compute a loss from a positive and a negative term, in one pass over the logits, with 0 for unknown labels (-1).
 
-Every pointwise loss goes through :func:`pair_loss`, apart from ROLE, which weighs each label by itself. Where the
-derivatives of both terms are known, values and derivatives are computed together, and only the derivatives are kept for
-the backward pass.
+Every pointwise loss calls :func:`pair_loss`, except ROLE, which has a weight for each label. If both terms provide
+their derivatives, these are computed together with the values, and stored for the backward pass.
 """
 
 import numpy as np
@@ -29,17 +28,17 @@ def pair_loss(
     negative: AnyTerm = bce_negative,
     weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Join the costs of positive and negative labels, :math:`w\,(y\,\ell_+(v) + (1 - y)\,\ell_-(v))`.
+    r"""Compute the loss of each label from two terms, :math:`w\,(y\,\ell_+(v) + (1 - y)\,\ell_-(v))`.
 
     Args:
-        logits: Any shape.
-        targets: The shape of ``logits``; 1, 0, a soft value between them, or -1 for unknown.
-        positive: What a positive label costs: a term, or any function of the logits.
-        negative: What a negative label costs, likewise.
-        weight: Factors :math:`w` that broadcast against the logits; 1 without.
+        logits: Logits :math:`v` of any shape.
+        targets: Labels :math:`y` in the shape of ``logits``; 1, 0, a soft label between them, or -1 for unknown.
+        positive: Cost :math:`\ell_+` of a positive label: a :class:`Term`, or any function from logits to costs.
+        negative: Cost :math:`\ell_-` of a negative label: a :class:`Term`, or any function from logits to costs.
+        weight: Factors :math:`w`, broadcast to the shape of ``logits``; None for 1.
 
     Returns:
-        One value per entry, not reduced; 0 at unknown labels.
+        One value per label in the shape of ``logits``, not reduced; 0 for unknown labels.
     """
     if targets.shape != logits.shape:
         raise ValueError(f'targets must be of the shape of logits, {tuple(logits.shape)}, got {tuple(targets.shape)}')
@@ -58,7 +57,7 @@ def have_slopes(positive: Term, negative: Term) -> bool:
 def compose_pair(
     logits: Tensor, targets: Tensor, positive: Term, negative: Term, weight: Tensor | None = None
 ) -> Tensor:
-    """Compute :func:`pair_loss` by plain differentiable operations."""
+    """Compute :func:`pair_loss` by operations that autograd differentiates; ``targets`` have the logits' dtype."""
     share = targets.clamp(min=0)
     values = (share * positive.value(logits) + (1 - share) * negative.value(logits)).masked_fill(targets < 0, 0)
     return values if weight is None else values * weight
@@ -95,7 +94,7 @@ class _PairLoss(torch.autograd.Function):
 
 
 def _at_once(logits: Tensor, targets: Tensor, positive: Term, negative: Term) -> tuple[Tensor, Tensor]:
-    """Compute both terms for every label. Compiled code and GPUs run this, as no shape depends on the data."""
+    """Return (losses, derivatives) from both terms at every label: no shape depends on data (GPU, compiled code)."""
     all_known = visits_values(targets) and targets.numel() and targets.amin().item() >= 0
     negative_value, negative_slope = _own(negative, logits)
     positive_value, positive_slope = _own(positive, logits)
@@ -109,7 +108,7 @@ def _at_once(logits: Tensor, targets: Tensor, positive: Term, negative: Term) ->
 
 
 def _own(term: Term, logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Return value and slope of a term as new tensors, even if the term returns the logits or one tensor twice."""
+    """Return (value, derivative) of a term as two new tensors, which may be overwritten without harm to the logits."""
     value, slope = term.value_and_slope(logits)
     if value is logits or slope is logits or value is slope:
         return value.clone(), slope.clone()
@@ -117,7 +116,7 @@ def _own(term: Term, logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def visits_values(tensor: Tensor) -> bool:
-    """Return whether code may depend on values: not if it is compiled, nor if it would have to wait for a GPU."""
+    """Return whether code may branch on the values of a tensor: True on a CPU outside of compiled code."""
     return tensor.device.type == 'cpu' and not torch.compiler.is_compiling()
 
 
@@ -140,7 +139,7 @@ def _in_row_blocks(logits: Tensor, targets: Tensor, positive: Term, negative: Te
 
 
 def _block(logits: Tensor, targets: Tensor, positive: Term, negative: Term) -> tuple[Tensor, Tensor]:
-    """Compute the negative term for every label, then replace the values of labels that are not 0."""
+    """Return (losses, derivatives) of flat logits: the negative term everywhere, replaced where the target is not 0."""
     # numpy finds them in half the time.
     marked = torch.from_numpy(np.flatnonzero((targets != 0).numpy()))
     if len(marked) > SPARSE_SHARE * len(targets):

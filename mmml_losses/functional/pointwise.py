@@ -1,7 +1,7 @@
-"""Pointwise losses that are a positive and a negative term, and nothing else.
+"""Pointwise losses: the loss of a label depends on its own logit, by a positive and a negative term.
 
-Each maps logits and targets of any one shape to unreduced values of that shape. Targets are 1, 0, -1 for unknown (the
-value is 0 there), or between 0 and 1: all these losses are linear in the target.
+Each function maps logits and targets of one shape to losses of that shape, not reduced. Targets are 1, 0, -1 (unknown,
+the loss is 0), or soft labels between 0 and 1: all these losses are linear in the target.
 """
 
 from torch import Tensor
@@ -41,19 +41,22 @@ __all__ = [
 
 
 def bce_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    r"""Compute BCE, :math:`-y\log p - (1 - y)\log(1 - p)`; AN where unobserved labels are given as 0."""
+    r"""Compute BCE, :math:`-y\log p - (1 - y)\log(1 - p)`, per label, in the shape of ``logits``.
+
+    If unobserved labels have target 0, this is AN, the assume-negative loss. Unknown labels (-1) cost 0.
+    """
     return pair_loss(logits, targets, bce_positive, bce_negative)
 
 
 def label_smoothing_bce_loss(logits: Tensor, targets: Tensor, epsilon: float = 0.1, reading: str = 'code') -> Tensor:
-    r"""Compute BCE towards softened labels (BCE-LS, AN-LS).
+    r"""Compute BCE per label after label smoothing of the targets: BCE-LS, or AN-LS if unobserved labels are 0.
 
     Args:
-        logits: Any shape.
-        targets: The shape of ``logits``.
-        epsilon: How much of a label is given away.
-        reading: ``'code'``: a positive becomes :math:`1 - \epsilon`, a negative :math:`\epsilon`, as in the code of
-            Cole et al. (2021). ``'paper'``: :math:`1 - \epsilon/2` and :math:`\epsilon/2`, as in their text.
+        logits: Logits of any shape. The loss has this shape, with 0 for unknown labels.
+        targets: Labels in the shape of ``logits``; 1 positive, 0 negative, -1 unknown, or a soft label.
+        epsilon: Amount :math:`\epsilon` of smoothing, in [0, 1].
+        reading: ``'code'`` turns 1 into :math:`1 - \epsilon` and 0 into :math:`\epsilon`, as in the code of Cole et al.
+            (2021). ``'paper'`` turns 1 into :math:`1 - \epsilon/2` and 0 into :math:`\epsilon/2`, as in their paper.
     """
     check_ratio('epsilon', epsilon)
     check_choice('reading', reading, ('code', 'paper'))
@@ -62,12 +65,12 @@ def label_smoothing_bce_loss(logits: Tensor, targets: Tensor, epsilon: float = 0
 
 
 def wan_loss(logits: Tensor, targets: Tensor, negative_weight: float | None = None) -> Tensor:
-    r"""Compute the weak assume-negative loss, :math:`-y\log p - \lambda(1 - y)\log(1 - p)` (Cole et al., 2021).
+    r"""Compute WAN, BCE with weighted negatives, :math:`-y\log p - \lambda(1 - y)\log(1 - p)` (Cole et al., 2021).
 
     Args:
-        logits: (N, C).
-        targets: (N, C).
-        negative_weight: :math:`\lambda`; by default :math:`1/(C - 1)`.
+        logits: (N, C) logits, :math:`p` is their sigmoid. The loss has this shape, with 0 for unknown labels.
+        targets: (N, C) labels :math:`y`; 1 positive, 0 negative or unobserved, -1 unknown, or a soft label.
+        negative_weight: Weight :math:`\lambda` of the negatives; None for :math:`1/(C - 1)` with :math:`C` classes.
     """
     if negative_weight is None:
         negative_weight = 1 / max(logits.size(-1) - 1, 1)
@@ -83,17 +86,17 @@ def focal_loss(
     gamma_negative: float = FocalNegative.gamma,
     alpha: float | None = None,
 ) -> Tensor:
-    r"""Compute the focal loss.
+    r"""Compute the focal loss per label: cross-entropy with less weight for labels that are already predicted well.
 
     .. math::
         -\alpha\,y(1 - p)^{\gamma^+}\log p - (1 - \alpha)(1 - y)\,p^{\gamma^-}\log(1 - p)
 
     Args:
-        logits: Any shape.
-        targets: The shape of ``logits``.
-        gamma_positive: :math:`\gamma^+`.
-        gamma_negative: :math:`\gamma^-`.
-        alpha: :math:`\alpha`; without it both factors are 1.
+        logits: Logits of any shape, :math:`p` is their sigmoid. The loss has this shape, with 0 for unknown labels.
+        targets: Labels :math:`y` in the shape of ``logits``; 1 positive, 0 negative, -1 unknown, or a soft label.
+        gamma_positive: Focusing power :math:`\gamma^+` of the positives, at least 0.
+        gamma_negative: Focusing power :math:`\gamma^-` of the negatives, at least 0.
+        alpha: Weight :math:`\alpha` of the positives, in [0, 1]; None replaces both weights by 1.
     """
     check_at_least_0(gamma_positive=gamma_positive, gamma_negative=gamma_negative)
     positive: Term = FocalPositive(gamma_positive)
@@ -114,16 +117,16 @@ def asymmetric_loss(
 ) -> Tensor:
     r"""Compute ASL, :math:`-y(1 - p)^{\gamma^+}\log p - (1 - y)\,p_m^{\gamma^-}\log(1 - p_m)` (Ridnik et al., 2021).
 
-    The authors' code clamps probabilities at 1e-8, which is NaN in float16 and takes the gradient from a confidently
-    wrong positive; here nothing is clamped. It adds over batch and classes.
+    Nothing is clamped. The authors' code clamps probabilities at 1e-8, which is NaN in float16 and removes the gradient
+    of a confidently wrong positive. The authors sum over batch and classes.
 
     Args:
-        logits: Any shape.
-        targets: The shape of ``logits``.
-        gamma_positive: :math:`\gamma^+`. The default of the authors' class is 1; they trained with 0.
-        gamma_negative: :math:`\gamma^-`.
-        margin: The shift :math:`m` in :math:`p_m = \max(p - m, 0)`; 0 is ASL without probability shift.
-        detach_weight: Whether the focusing weights are constants for the gradient. The authors publish both variants.
+        logits: Logits of any shape, :math:`p` is their sigmoid. The loss has this shape, with 0 for unknown labels.
+        targets: Labels :math:`y` in the shape of ``logits``; 1 positive, 0 negative, -1 unknown, or a soft label.
+        gamma_positive: Focusing power :math:`\gamma^+` of positives. The authors' class has 1, they trained with 0.
+        gamma_negative: Focusing power :math:`\gamma^-` of negatives.
+        margin: Probability shift :math:`m`, in [0, 1), of negatives: :math:`p_m = \max(p - m, 0)`.
+        detach_weight: Whether the factors with powers are constants for the gradient. The authors publish both.
     """
     check_at_least_0(gamma_positive=gamma_positive, gamma_negative=gamma_negative)
     if not 0 <= margin < 1:
@@ -138,20 +141,20 @@ def focal_margin_loss(
     margin: float = FocalMarginPositive.margin,
     gamma: float = FocalMarginPositive.gamma,
 ) -> Tensor:
-    r"""Compute focal margin, :math:`-y(1 - p_m)^{\gamma}\log p_m - (1 - y)\,p^{\gamma}\log(1 - p)` (Eq. 11).
+    r"""Compute focal margin, :math:`-y(1 - p_m)^{\gamma}\log p_m - (1 - y)\,p^{\gamma}\log(1 - p)` (Hill, Eq. 11).
 
     Args:
-        logits: Any shape.
-        targets: The shape of ``logits``.
-        margin: The shift in :math:`p_m = \sigma(v - m)`.
-        gamma: :math:`\gamma`.
+        logits: Logits :math:`v` of any shape, :math:`p = \sigma(v)`. The loss has this shape, 0 for unknown labels.
+        targets: Labels :math:`y` in the shape of ``logits``; 1 positive, 0 negative, -1 unknown, or a soft label.
+        margin: Shift :math:`m` of the logits of positives, :math:`p_m = \sigma(v - m)`.
+        gamma: Focusing power :math:`\gamma`, at least 0.
     """
     check_at_least_0(gamma=gamma)
     return pair_loss(logits, targets, FocalMarginPositive(margin, gamma), FocalNegative(gamma))
 
 
 def mse_negative_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    r"""Compute BCE for positives, squared error for negatives: :math:`-y\log p + (1 - y)\,p^2` (MSE-, Zhang et al.)."""
+    r"""Compute MSE- per label, BCE for positives, squared error for negatives: :math:`-y\log p + (1 - y)\,p^2`."""
     return pair_loss(logits, targets, bce_positive, mse_negative)
 
 
@@ -164,15 +167,15 @@ def hill_loss(
 ) -> Tensor:
     r"""Compute Hill, :math:`-y(1 - p_m)^{\gamma}\log p_m + (1 - y)(\lambda - p)\,p^2` (Zhang et al., Eq. 5 and 11).
 
-    The authors' code takes the logarithm of a sigmoid, which is NaN on a row of negatives in low precision; it adds
-    over batch and classes.
+    The authors' code takes the logarithm of a sigmoid, which makes the loss NaN for very negative logits in low
+    precision. The authors sum over batch and classes.
 
     Args:
-        logits: Any shape.
-        targets: The shape of ``logits``.
-        lamb: :math:`\lambda`; 1.5 puts the summit of the negative gradient at :math:`p = 0.5`.
-        margin: The shift in :math:`p_m = \sigma(v - m)`.
-        gamma: :math:`\gamma`.
+        logits: Logits :math:`v` of any shape, :math:`p = \sigma(v)`. The loss has this shape, 0 for unknown labels.
+        targets: Labels :math:`y` in the shape of ``logits``; 1 positive, 0 negative, -1 unknown, or a soft label.
+        lamb: Parameter :math:`\lambda` of the negative term; 1.5 puts the maximum of its gradient at :math:`p = 0.5`.
+        margin: Shift :math:`m` of the logits of positives, :math:`p_m = \sigma(v - m)`.
+        gamma: Focusing power :math:`\gamma` of the positives, at least 0.
     """
     check_at_least_0(gamma=gamma)
     return pair_loss(logits, targets, FocalMarginPositive(margin, gamma), HillNegative(lamb))
@@ -188,22 +191,22 @@ def spa_loss(
     negative_slope: float = SPANegative.slope,
     negative_shift: float = SPANegative.shift,
 ) -> Tensor:
-    r"""Compute SPA, the strictly proper asymmetric loss (Cheng and Vasconcelos, Eq. 16).
+    r"""Compute SPA, the strictly proper asymmetric loss, for each label (Cheng and Vasconcelos, Eq. 16).
 
     .. math::
         -\frac{y}{\zeta^+}\log\sigma(k^+(v - b^+)) - \frac{1 - y}{\zeta^-}\log\sigma(-k^-(v - b^-))
 
-    The loss acts on the logit. The probability that it estimates is :func:`spa_link` of the logit.
+    The estimated probability of a label is :func:`spa_link` of its logit, not the sigmoid.
 
     Args:
-        logits: Any shape.
-        targets: The shape of ``logits``.
+        logits: Logits :math:`v` of any shape. The loss has this shape, with 0 for unknown labels.
+        targets: Labels :math:`y` in the shape of ``logits``; 1 positive, 0 negative, -1 unknown, or a soft label.
         positive_scale: :math:`\zeta^+`, divides the cost of positives.
-        positive_slope: :math:`k^+`.
-        positive_shift: :math:`b^+`.
+        positive_slope: :math:`k^+`, slope of the logit of positives.
+        positive_shift: :math:`b^+`, shift of the logit of positives.
         negative_scale: :math:`\zeta^-`, divides the cost of the many negatives.
         negative_slope: :math:`k^-`, how fast the cost of an easy negative falls.
-        negative_shift: :math:`b^-`, where the cost of a negative starts to grow.
+        negative_shift: :math:`b^-`, logit at which the cost of a negative starts to grow.
     """
     check_above_0(positive_scale=positive_scale, positive_slope=positive_slope)
     check_above_0(negative_scale=negative_scale, negative_slope=negative_slope)
@@ -219,18 +222,18 @@ def las_loss(
     gamma_positive: float = AsymmetricPositive.gamma,
     gamma_negative: float = AsymmetricNegative.gamma,
 ) -> Tensor:
-    r"""Compute LAS, :math:`-y(1 - p)^{\gamma^+}\log p - \lambda(1 - y)\,p^{\gamma^-}\log(1 - p)`.
+    r"""Compute LAS per label, the leveraged asymmetric loss for single positive labels (paper of LASD, Eq. 5).
 
-    Eq. 5 of the paper of LASD.
+    :math:`-y(1 - p)^{\gamma^+}\log p - \lambda(1 - y)\,p^{\gamma^-}\log(1 - p)`
 
     Args:
-        logits: (N, C).
-        targets: (N, C).
-        negative_leverage: :math:`\lambda`; by default :math:`1/(C - n)`, the balance of Theorem 5.4 for
-            :math:`\lambda^+ = 0`.
-        expected_positives: :math:`n`, positive labels of an image on average.
-        gamma_positive: :math:`\gamma^+`.
-        gamma_negative: :math:`\gamma^-`.
+        logits: (N, C) logits, :math:`p` is their sigmoid. The loss has this shape, with 0 for unknown labels.
+        targets: (N, C) labels :math:`y`; 1 positive, 0 unobserved, -1 unknown, or a soft label.
+        negative_leverage: Weight :math:`\lambda` of unobserved labels; None for :math:`1/(C - n)`, by Theorem 5.4 with
+            weight 0 for pseudo-positives.
+        expected_positives: :math:`n`, mean number of positive labels of an image; used if the leverage is None.
+        gamma_positive: Focusing power :math:`\gamma^+` of positives, at least 0.
+        gamma_negative: Focusing power :math:`\gamma^-` of unobserved labels, at least 0.
     """
     check_at_least_0(gamma_positive=gamma_positive, gamma_negative=gamma_negative)
     if negative_leverage is None:
@@ -242,10 +245,10 @@ def las_loss(
 
 
 def balanced_leverage(positive_leverage: float, expected_positives: float, num_classes: int) -> float:
-    r"""Return the leverage of unobserved labels by Theorem 5.4 of LASD, :math:`\frac{1 + \lambda^+(n - 1)}{K - n}`.
+    r"""Return the weight of unobserved labels in LASD by Theorem 5.4, :math:`\frac{1 + \lambda^+(n - 1)}{K - n}`.
 
-    With it the loss weighs the :math:`n` positives of an image like its :math:`K - n` negatives. A single class has
-    nothing to balance: 1.
+    It balances the :math:`n` expected positives of an image and its :math:`K - n` negatives. A single class returns 1.
+    :math:`\lambda^+` is ``positive_leverage``, the weight of pseudo-positives; :math:`K` is the number of classes.
     """
     if num_classes == 1:
         return 1.0

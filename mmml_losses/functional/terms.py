@@ -1,9 +1,9 @@
-r"""What one label costs, as a function of its logit: ``pointwise.py`` joins these terms into losses.
+"""Terms: the cost of one positive or negative label as a function of its logit. ``pointwise.py`` joins two into a loss.
 
-A term is a small object. Its fields are its hyper-parameters with their defaults, which are written nowhere else.
-:meth:`Term.value` is the formula, in plain torch operations. :meth:`Term.value_and_slope` computes the same cost with
-its derivative, which is what training runs (see :mod:`mmml_losses.functional.pair`). Tests compare the two. Every
-logarithm of a probability is written with ``logsigmoid``, which is exact and has a gradient for logits of any size.
+A term is a small object. Its fields are its hyper-parameters, and their defaults are written nowhere else.
+:meth:`Term.value` is the formula, in plain torch operations. :meth:`Term.value_and_slope` computes the cost together
+with its derivative, for training (see :mod:`mmml_losses.functional.pair`). Tests compare the two methods. Logarithms of
+probabilities use ``logsigmoid``, which is exact and has a gradient for logits of any size.
 
 The lower-case names, such as :data:`hill_negative`, are terms with their defaults; ``hill_negative(logits, lamb=2)``
 is ``HillNegative(lamb=2)(logits)``. CONTRIBUTING.md, "Add a loss", lists all steps for a new loss.
@@ -58,7 +58,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Term:
-    """The cost of a label. A subclass writes :meth:`value`, and :meth:`value_and_slope` to be fast."""
+    """Base class of the costs of a label. Subclasses define :meth:`value`, and :meth:`value_and_slope` for speed."""
 
     teaches_absence: ClassVar[bool] = True
     """Whether the term, as the cost of a negative label, teaches that the label is absent."""
@@ -73,22 +73,22 @@ class Term:
 
     @property
     def has_slope(self) -> bool:
-        """Whether :meth:`value_and_slope` is that of :meth:`value`; otherwise autograd differentiates the term."""
+        """Whether :meth:`value_and_slope` is defined for this :meth:`value`; if not, autograd differentiates."""
         return self._has_own_slope
 
     def value(self, logits: Tensor) -> Tensor:
-        """Return the cost of each logit."""
+        """Return the cost of each logit :math:`v`, in the shape of ``logits``."""
         raise NotImplementedError
 
     def value_and_slope(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the cost and its derivative.
+        """Return (costs, derivatives of the costs by the logits), both in the shape of ``logits``.
 
-        Both must be new tensors, with memory of their own: what follows changes them in place.
+        Both must be new tensors, and not the same one: the caller changes them in place.
         """
         raise NotImplementedError
 
     def __call__(self, logits: Tensor, *values: float, **settings: float) -> Tensor:
-        """Return the cost of each logit, with other settings for this call if any are given."""
+        """Return the cost of each logit, with new hyper-parameters for this call, by position or name, if given."""
         if not (values or settings):
             return self.value(logits)
         given = inspect.signature(type(self)).bind_partial(*values, **settings).arguments
@@ -96,7 +96,7 @@ class Term:
 
     @property
     def per_class(self) -> bool:
-        """Whether a setting has one value for each class, so that the term takes whole rows."""
+        """Whether a hyper-parameter is a tensor with one value per class, so that logits must be rows (..., C)."""
         values = [getattr(self, field.name) for field in fields(self)]
         return any(each.per_class if isinstance(each, Term) else is_class_vector(each) for each in values)
 
@@ -107,7 +107,7 @@ def is_class_vector(value: object) -> bool:
 
 @dataclass(frozen=True)
 class BCEPositive(Term):
-    r"""Positive term of the binary cross-entropy, :math:`-\log\sigma(v)`."""
+    r"""Positive term of the binary cross-entropy for a logit :math:`v`, :math:`-\log\sigma(v)`."""
 
     def value(self, logits: Tensor) -> Tensor:
         return -logsigmoid(logits)
@@ -118,7 +118,7 @@ class BCEPositive(Term):
 
 @dataclass(frozen=True)
 class BCENegative(Term):
-    r"""Negative term of the binary cross-entropy, :math:`-\log(1 - \sigma(v))`."""
+    r"""Negative term of the binary cross-entropy for a logit :math:`v`, :math:`-\log(1 - \sigma(v))`."""
 
     def value(self, logits: Tensor) -> Tensor:
         return -logsigmoid(-logits)
@@ -128,21 +128,21 @@ class BCENegative(Term):
 
 
 def exact_softplus(logits: Tensor) -> Tensor:
-    """Return ``-logsigmoid(-logits)`` in one operation. Above the threshold, log(1 + e^v) is v in float64 too."""
+    """Return ``log(1 + exp(logits))``. Above 50 it is the logit itself, which is exact in float64, too."""
     return softplus(logits, threshold=50)
 
 
 def _mirrored_bce(mirrored: Tensor) -> tuple[Tensor, Tensor]:
-    """Return value and slope of :class:`BCEPositive` at ``-mirrored``, whose memory becomes the slope's."""
+    """Return (cost, derivative) of :class:`BCEPositive` for logits ``-mirrored``; overwrite ``mirrored``."""
     return exact_softplus(mirrored), mirrored.sigmoid_().neg_()
 
 
 @dataclass(frozen=True)
 class SmoothedBCE(Term):
-    r"""BCE towards a fixed soft label :math:`t`, :math:`-t\log\sigma(v) - (1 - t)\log(1 - \sigma(v))`.
+    r"""BCE of a logit :math:`v` for a fixed soft label :math:`t`, :math:`-t\log\sigma(v) - (1 - t)\log(1 - \sigma(v))`.
 
     Args:
-        label: :math:`t`, in [0, 1].
+        label: Soft label :math:`t`, in [0, 1].
     """
 
     label: float
@@ -161,9 +161,9 @@ class AsymmetricNegative(Term):
     r"""Negative term of Focal and ASL, :math:`-p_m^{\gamma}\log(1 - p_m)` with :math:`p_m = \max(\sigma(v) - m, 0)`.
 
     Args:
-        gamma: Focusing power: how fast the weight of an easy negative falls.
-        margin: Probability shift :math:`m`; a negative below it costs nothing. 0 gives the (asymmetric) focal loss.
-        detach_weight: Whether the focusing weight is a constant for the gradient.
+        gamma: Focusing power :math:`\gamma`: a larger one lowers the cost of easy negatives.
+        margin: Probability shift :math:`m`; negatives with a lower probability cost nothing. 0 gives the focal loss.
+        detach_weight: Whether the focusing weight :math:`p_m^{\gamma}` is a constant for the gradient.
     """
 
     gamma: float = 4.0
@@ -208,8 +208,8 @@ class AsymmetricPositive(Term):
     r"""Positive term of Focal and ASL, :math:`-(1 - p)^{\gamma}\log p` with :math:`p = \sigma(v)`.
 
     Args:
-        gamma: Focusing power: how fast the weight of an easy positive falls.
-        detach_weight: Whether the focusing weight is a constant for the gradient. ASL's authors publish both variants.
+        gamma: Focusing power :math:`\gamma`: a larger one lowers the cost of easy positives.
+        detach_weight: Whether the weight :math:`(1 - p)^{\gamma}` is constant for the gradient; ASL's code has both.
     """
 
     gamma: float = 0.0
@@ -224,14 +224,14 @@ class AsymmetricPositive(Term):
 
 @dataclass(frozen=True)
 class FocalPositive(AsymmetricPositive):
-    """:class:`AsymmetricPositive` with the focusing power of the focal loss."""
+    r"""Positive term of the focal loss: :class:`AsymmetricPositive`, :math:`-(1 - p)^\gamma\log p`, with default 2."""
 
     gamma: float = 2.0
 
 
 @dataclass(frozen=True)
 class FocalNegative(AsymmetricNegative):
-    """:class:`AsymmetricNegative` with the focusing power of the focal loss, and without its probability shift."""
+    r"""Negative term of the focal loss: :class:`AsymmetricNegative` without margin, :math:`-p^\gamma\log(1 - p)`."""
 
     gamma: float = FocalPositive.gamma
     margin: float = 0.0
@@ -242,9 +242,9 @@ class FocalMarginPositive(Term):
     r"""Positive term of Hill (focal margin), :math:`-(1 - p_m)^{\gamma}\log p_m` with :math:`p_m = \sigma(v - m)`.
 
     Args:
-        margin: Shift :math:`m` of the logit. Between 0.5 and 1 it moves the weight from hard positives to semi-hard
-            ones; 0 gives the focal loss.
-        gamma: Focusing power.
+        margin: Shift :math:`m` of the logit. Between 0.5 and 1 it moves weight from hard positives to semi-hard
+            positives; 0 gives the focal loss.
+        gamma: Focusing power :math:`\gamma`: a larger one lowers the cost of easy positives.
     """
 
     margin: float = 1.0
@@ -262,13 +262,13 @@ class FocalMarginPositive(Term):
 
 
 def _mirrored_focal(mirrored: Tensor, gamma: float, detach_weight: bool = False) -> tuple[Tensor, Tensor]:
-    """Return value and slope of :class:`AsymmetricPositive` at ``-mirrored``, whose memory becomes the slope's."""
+    """Return (cost, derivative) of :class:`AsymmetricPositive` for logits ``-mirrored``; overwrite ``mirrored``."""
     value, slope = _focused(exact_softplus(mirrored), mirrored.sigmoid_(), gamma, detach_weight)
     return value, slope.neg_()
 
 
 def _focused(cost: Tensor, p: Tensor, gamma: float, detach_weight: bool) -> tuple[Tensor, Tensor]:
-    """Return p^g c and its derivative p^g (g (1 - p) c + p), for c = -log(1 - p). Both arguments are overwritten."""
+    """Return (p^g c, its derivative p^g (g (1 - p) c + p)) for cost c = -log(1 - p), power g; overwrite cost and p."""
     if gamma == 0:
         return cost, p
     weight = _power(p, gamma)
@@ -279,13 +279,13 @@ def _focused(cost: Tensor, p: Tensor, gamma: float, detach_weight: bool) -> tupl
 
 
 def _power(base: Tensor, exponent: float) -> Tensor:
-    """Raise to a power; torch multiplies for exponents from 0 to 3 and takes ten times as long for 4."""
+    """Return ``base ** exponent``; for 4 by squaring twice, ten times as fast as ``torch.pow``."""
     return base.square().square_() if exponent == 4 else base.pow(exponent)
 
 
 @dataclass(frozen=True)
 class MSENegative(Term):
-    r"""Negative term of the squared error, :math:`p^2` with :math:`p = \sigma(v)` (Zhang et al., Sec. III-C)."""
+    r"""Negative term of MSE-, the squared error :math:`p^2` with :math:`p = \sigma(v)` (Zhang et al., Sec. III-C)."""
 
     def value(self, logits: Tensor) -> Tensor:
         return logits.sigmoid().square()
@@ -300,11 +300,11 @@ class MSENegative(Term):
 class HillNegative(Term):
     r"""Negative term of Hill, :math:`(\lambda - p)\,p^2` with :math:`p = \sigma(v)` (Zhang et al., Eq. 5).
 
-    The factor :math:`\lambda - p` turns the gradient of the squared error down where a negative looks like a missed
-    positive.
+    It is a squared error whose factor :math:`\lambda - p` lowers the gradient for a probable label, which may be a
+    missed positive.
 
     Args:
-        lamb: :math:`\lambda`; 1.5 puts the summit of the gradient at :math:`p = 0.5`.
+        lamb: Parameter :math:`\lambda`; 1.5 puts the maximum of the gradient at :math:`p = 0.5`.
     """
 
     lamb: float = 1.5
@@ -326,9 +326,9 @@ class SPAPositive(Term):
     r"""Positive term of SPA, :math:`-\frac{1}{\zeta^+}\log\sigma(k^+(v - b^+))` (Cheng and Vasconcelos, Eq. 16).
 
     Args:
-        scale: :math:`\zeta^+`; a larger one lowers the weight of the positives.
-        slope: :math:`k^+`.
-        shift: :math:`b^+`.
+        scale: Divisor :math:`\zeta^+`; a larger one lowers the weight of positives.
+        slope: Factor :math:`k^+` of the logit; a larger one makes the cost of easy positives fall faster.
+        shift: Shift :math:`b^+`, subtracted from the logit.
     """
 
     scale: float = 1.0
@@ -348,9 +348,9 @@ class SPANegative(Term):
     r"""Negative term of SPA, :math:`-\frac{1}{\zeta^-}\log\sigma(-k^-(v - b^-))` (Cheng and Vasconcelos, Eq. 16).
 
     Args:
-        scale: :math:`\zeta^-`; a larger one lowers the weight of the many negatives.
-        slope: :math:`k^-`; how fast the cost of an easy negative falls.
-        shift: :math:`b^-`; where the cost of a negative starts to grow.
+        scale: Divisor :math:`\zeta^-`; a larger one lowers the weight of the many negatives.
+        slope: Factor :math:`k^-` of the logit; a larger one makes the cost of easy negatives fall faster.
+        shift: Shift :math:`b^-`, the logit at which the cost starts to grow.
     """
 
     scale: float = 5.0
@@ -367,12 +367,12 @@ class SPANegative(Term):
 
 @dataclass(frozen=True)
 class EntropyNegative(Term):
-    r"""Term of an unobserved label under entropy maximisation, :math:`\alpha(p\log p + (1 - p)\log(1 - p))`.
+    r"""Cost of an unobserved label in entropy maximisation, EM: :math:`\alpha(p\log p + (1 - p)\log(1 - p))`.
 
-    Its gradient vanishes where the model is sure, and where it knows nothing. The term is negative (Zhou et al., 2022).
+    It is negative; its gradient vanishes where :math:`p = \sigma(v)` is 0, 0.5 or 1 (Zhou et al., 2022).
 
     Args:
-        alpha: Weight of the entropy.
+        alpha: Weight :math:`\alpha` of the entropy.
     """
 
     teaches_absence = False
@@ -392,7 +392,7 @@ class EntropyNegative(Term):
 
 @dataclass(frozen=True)
 class Nothing(Term):
-    """The term of labels that cost nothing."""
+    """Term that is 0 for every logit."""
 
     teaches_absence = False
 
@@ -405,7 +405,7 @@ class Nothing(Term):
 
 @dataclass(frozen=True)
 class TermOfTerm(Term):
-    """A term that changes another one."""
+    """Base class of terms that change another term, which is in the field ``term``."""
 
     term: Term
 
@@ -427,7 +427,7 @@ class TermOfTerm(Term):
 
 @dataclass(frozen=True, eq=False)
 class Scaled(TermOfTerm):
-    """A term times a factor, or times a factor for each class."""
+    """The term ``term`` times ``factor``: a number, or a (C,) tensor with one factor per class."""
 
     factor: float | Tensor
 
@@ -441,11 +441,11 @@ class Scaled(TermOfTerm):
 
 @dataclass(frozen=True)
 class Stretched(TermOfTerm):
-    r"""A term of steeper logits, :math:`\frac{1}{\lambda}\,\ell(\lambda v)`: its gradient is as high and falls sooner.
+    r"""A term :math:`\ell` of stretched logits, :math:`\frac{1}{\lambda}\,\ell(\lambda v)`: its gradient falls sooner.
 
     Args:
-        term: :math:`\ell`.
-        slope: :math:`\lambda`.
+        term: Term :math:`\ell`; the maximum of its gradient does not change.
+        slope: Factor :math:`\lambda` of the logits.
     """
 
     slope: float
@@ -460,7 +460,7 @@ class Stretched(TermOfTerm):
 
 @dataclass(frozen=True)
 class FunctionTerm(Term):
-    """A plain function of the logits as a term. Autograd differentiates it unless its derivative is declared."""
+    """Term from a plain ``function`` of logits. ``declared`` returns (cost, derivative); None leaves it to autograd."""
 
     function: Callable[[Tensor], Tensor]
     declared: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
@@ -518,12 +518,15 @@ NamedTerm = AnyTerm | str | dict
 
 
 def build_positive(term: NamedTerm) -> Term:
-    """Build a positive term from a function, a name of :data:`POSITIVE_TERMS` or ``dict(type=name, weight=...)``."""
+    """Return a positive :class:`Term` from a function of logits, a name in :data:`POSITIVE_TERMS` or a dict.
+
+    A dict has the name as ``type``; optional keys are hyper-parameters of the term and ``weight``, a factor of it.
+    """
     return _build_term(term, POSITIVE_TERMS, 'positive')
 
 
 def build_negative(term: NamedTerm) -> Term:
-    """Build a negative term, as :func:`build_positive` does, from :data:`NEGATIVE_TERMS`."""
+    """Return a negative :class:`Term` from a function, a name in :data:`NEGATIVE_TERMS`, or a dict with this name."""
     return _build_term(term, NEGATIVE_TERMS, 'negative')
 
 
@@ -552,9 +555,9 @@ def _build_term(term: NamedTerm, known: dict[str, Term], argument: str) -> Term:
 
 
 def as_term(term: AnyTerm) -> Term:
-    """Return a term unchanged, and any other function of the logits as a :class:`FunctionTerm`.
+    """Return a :class:`Term` unchanged, and any other function from logits to costs as a :class:`FunctionTerm`.
 
-    A ``functools.partial`` of a term is the term with those settings.
+    A ``functools.partial`` of a term returns the term with these hyper-parameters.
     """
     if isinstance(term, Term):
         return term
@@ -571,7 +574,7 @@ _declared: dict[Callable, Callable] = {}
 
 
 def value_and_slope_of(function: Callable) -> Callable[[Callable], Callable]:
-    """Declare the value and the derivative of a plain function; superseded by :class:`Term`."""
+    """Return a decorator for the (cost, derivative) of a plain function of logits. Deprecated by :class:`Term`."""
     warnings.warn('value_and_slope_of is superseded by subclasses of Term', DeprecationWarning, stacklevel=2)
 
     def declare(value_and_slope: Callable) -> Callable:
