@@ -1,7 +1,7 @@
-"""Plain torch functions on (logits, targets): terms, losses, links and regularisers. Nothing here needs OpenMMLab.
+"""Plain torch functions: loss terms, losses, regularisers, weights and links. Nothing here needs OpenMMLab.
 
-Every function leaves unknown labels (-1) out: pointwise losses in ``pair.py`` (ROLE in ``estimation.py``), set-wise
-losses in ``sets.py``, regularisers in ``regularizers.py``.
+Unknown labels (-1) cost nothing. ``pair.py`` leaves them out of the pointwise losses (``estimation.py`` out of ROLE),
+``sets.py`` out of the set-wise losses, and ``regularizers.py`` out of the regularisers.
 """
 
 from . import (

@@ -1,4 +1,4 @@
-"""Losses that correct unobserved labels by the probabilities of the model: SPLC and LASD."""
+"""Losses that count an unobserved label as positive where the model gives it a high probability: SPLC and LASD."""
 
 import math
 
@@ -13,12 +13,12 @@ __all__ = ['believed_positives', 'lasd_loss', 'splc_loss']
 
 
 def believed_positives(logit_probabilities: Tensor, targets: Tensor, threshold: float) -> Tensor:
-    """Return the mask of pseudo-positives: unobserved labels whose probability exceeds a threshold.
+    """Return a boolean mask of the pseudo-positives: unobserved labels whose probability exceeds a threshold.
 
     Args:
-        logit_probabilities: Log-odds of the probabilities; the logits themselves where the link is the sigmoid.
-        targets: The same shape; unobserved labels are 0.
-        threshold: In (0, 1]; with 1 there is no pseudo-positive.
+        logit_probabilities: Log-odds of the predicted probabilities; with a sigmoid, these are the logits. Any shape.
+        targets: Labels in the shape of ``logit_probabilities``; 0 is unobserved. Other labels are not marked.
+        threshold: Probability in (0, 1] that a pseudo-positive exceeds; with 1 there is none.
     """
     check_threshold(threshold)
     log_odds = math.inf if threshold == 1 else math.log(threshold / (1 - threshold))
@@ -26,7 +26,7 @@ def believed_positives(logit_probabilities: Tensor, targets: Tensor, threshold: 
 
 
 def check_threshold(threshold: float) -> float:
-    """Raise a ValueError for a threshold of probabilities that is not in (0, 1], and return it otherwise."""
+    """Return a threshold of probabilities unchanged; raise a ValueError unless it is in (0, 1]."""
     if not 0 < threshold <= 1:
         raise ValueError(f'threshold must be in (0, 1], got {threshold}')
     return threshold
@@ -41,21 +41,21 @@ def splc_loss(
     spared_margin: float = 0.0,
     logit_probabilities: Tensor | None = None,
 ) -> Tensor:
-    r"""Compute SPLC, self-paced loss correction over any pair of terms (Zhang et al., Eq. 10).
+    r"""Compute SPLC, self-paced loss correction: pseudo-positives cost as much as positives (Zhang et al., Eq. 10).
 
-    A pseudo-positive, an unobserved label with :math:`p > \tau`, takes the positive term. The correction is meant for
-    trainings that have begun to work: the authors start it after the first epoch, and add over batch and classes.
+    A pseudo-positive is an unobserved label with :math:`p > \tau`. It costs the positive term, not the negative one.
+    Use SPLC after a warm-up: the authors start it after the first epoch. They sum over batch and classes.
 
     Args:
-        logits: Any shape.
-        targets: The shape of ``logits``; 1, 0 for negative or unobserved, -1 for unknown.
-        positive: The positive term; focal margin by default, as in the paper's best row.
-        negative: The negative term; focal by default.
-        threshold: :math:`\tau`; 1 corrects nothing.
-        spared_margin: The part of the margin of the positive term that is not applied to pseudo-positives. With 0,
-            observed and pseudo-positives have the same loss, as in Eq. 10. With the margin of the term, only the logits
-            of observed positives are shifted, as in the authors' code.
-        logit_probabilities: Log-odds of the probabilities, where they are not the logits.
+        logits: Logits of any shape. The loss has this shape: one value per label, 0 for unknown labels.
+        targets: Labels in the shape of ``logits``; 1 positive, 0 negative or unobserved, -1 unknown.
+        positive: Cost of a positive label as a function of its logit; focal margin as in the paper's best row.
+        negative: Cost of a negative label as a function of its logit; focal by default.
+        threshold: Probability :math:`\tau` in (0, 1]; 1 corrects nothing.
+        spared_margin: Number added to the logits of pseudo-positives, to cancel the margin of the positive term.
+            0: pseudo-positives cost as much as observed positives, as in Eq. 10. The margin of the positive term:
+            only observed positives have the margin, as in the authors' code.
+        logit_probabilities: Log-odds of the probabilities :math:`p`; None if they are the logits (sigmoid).
     """
     log_odds = logits if logit_probabilities is None else logit_probabilities
     pseudo_positives = believed_positives(log_odds, targets, threshold).to(logits.dtype)
@@ -73,24 +73,23 @@ def lasd_loss(
     gamma_positive: float = AsymmetricPositive.gamma,
     gamma_negative: float = AsymmetricNegative.gamma,
 ) -> Tensor:
-    r"""Compute LASD, the leveraged asymmetric loss with disambiguation (paper of LASD, Eq. 6).
+    r"""Compute LASD, the leveraged asymmetric loss with disambiguation, for each label (paper of LASD, Eq. 6).
 
     .. math::
         \mathbf{1}_{y = 1}\,L_{\gamma^+} + \mathbf{1}_{y = 0}\left(
         \lambda^+\,\mathbf{1}_{p > \tau}\,L_{\gamma^+} + \lambda^-\,\mathbf{1}_{p \le \tau}\,L_{\gamma^-}\right)
 
     Args:
-        logits: Any shape.
-        targets: The shape of ``logits``; 1 observed, 0 unobserved, -1 unknown.
-        positive_leverage: :math:`\lambda^+`, the weight of pseudo-positives.
-        negative_leverage: :math:`\lambda^-`, the weight of the other unobserved labels;
-            :func:`balanced_leverage` has the one of Theorem 5.4.
-        threshold: :math:`\tau`.
-        gamma_positive: :math:`\gamma^+`.
-        gamma_negative: :math:`\gamma^-`.
+        logits: Logits of any shape, :math:`p` is their sigmoid. The loss has this shape, with 0 for unknown labels.
+        targets: Labels :math:`y` in the shape of ``logits``; 1 observed positive, 0 unobserved, -1 unknown.
+        positive_leverage: :math:`\lambda^+`, weight of pseudo-positives: unobserved labels with :math:`p > \tau`.
+        negative_leverage: :math:`\lambda^-`, weight of other unobserved labels, such as :func:`balanced_leverage`.
+        threshold: Probability :math:`\tau` in (0, 1]; 1 means no pseudo-positives.
+        gamma_positive: Power :math:`\gamma^+`, at least 0, in :math:`L_{\gamma^+} = -(1 - p)^{\gamma^+}\log p`.
+        gamma_negative: Power :math:`\gamma^-`, at least 0, in :math:`L_{\gamma^-} = -p^{\gamma^-}\log(1 - p)`.
 
-    With both leverages 1 it is SPLC over the focal pair; with :math:`\tau = 1` as well, ASL without probability shift.
-    The paper adds over the classes.
+    With both leverages 1, LASD is SPLC with focal terms; with :math:`\tau = 1` as well, ASL without probability shift.
+    The paper sums over the classes.
     """
     check_at_least_0(positive_leverage=positive_leverage, gamma_positive=gamma_positive, gamma_negative=gamma_negative)
     pseudo_positives = believed_positives(logits, targets, threshold).to(logits.dtype)
@@ -99,6 +98,6 @@ def lasd_loss(
         targets + pseudo_positives,
         AsymmetricPositive(gamma_positive),
         Scaled(AsymmetricNegative(gamma_negative, margin=0.0), negative_leverage),
-        # 1 for all but the pseudo-positives. Without `where`, of which compiled code would store the mask, and slowly.
+        # Weight 1 except for pseudo-positives. Compiled code would store the mask of a `where`, which is slow.
         pseudo_positives.mul(positive_leverage - 1).add_(1),
     )

@@ -1,7 +1,7 @@
-r"""Losses that treat unobserved labels as unknown: entropy (EM), pseudo-negatives (APL), estimates (EPR, ROLE).
+"""Losses that treat unobserved labels as unknown: entropy (EM), pseudo-negatives (APL), estimates (EPR, ROLE).
 
-EM and APL are of Zhou et al. (ECCV 2022), EPR and ROLE of Cole et al. (CVPR 2021). The authors' codes add 1e-5 inside
-their logarithms, which costs a confidently wrong label its gradient; here the logarithms are exact.
+EM and APL are by Zhou et al. (ECCV 2022), EPR and ROLE by Cole et al. (CVPR 2021). The authors add 1e-5 inside their
+logarithms, which removes the gradient of a confidently wrong label; here the logarithms are exact.
 """
 
 import torch
@@ -16,18 +16,18 @@ __all__ = ['em_apl_loss', 'em_loss', 'epr_loss', 'role_loss']
 
 
 def em_loss(logits: Tensor, targets: Tensor, alpha: float = EntropyNegative.alpha) -> Tensor:
-    r"""Compute entropy maximisation, EM (Zhou et al., 2022).
+    r"""Compute the entropy maximisation loss, EM (Zhou et al., 2022), :math:`-y\log p - \alpha(1 - y)H(p)`.
 
-    Positives pay :math:`-\log p`; unobserved labels pay minus their entropy times :math:`\alpha`, which pulls them
-    towards doubt and lets go where the model is sure (:class:`EntropyNegative`). The loss may be negative.
+    :math:`H(p)` is the entropy of the predicted probability. It pulls unobserved labels towards :math:`p = 0.5`, with
+    a vanishing gradient where the model is sure (:class:`EntropyNegative`). The loss may be negative.
 
     Args:
-        logits: (N, C).
-        targets: (N, C) with 1 positive, 0 unobserved, -1 unknown, or soft.
-        alpha: Weight of the entropy.
+        logits: (N, C) logits, :math:`p` is their sigmoid.
+        targets: (N, C) labels :math:`y`; 1 positive, 0 unobserved, -1 unknown, or a soft label between 0 and 1.
+        alpha: Weight :math:`\alpha` of the entropy.
 
     Returns:
-        One value per label, (N, C), not reduced. The authors take the mean over all labels.
+        (N, C), one value per label, 0 for unknown labels. The authors take the mean over all labels.
     """
     return pair_loss(logits, targets, bce_positive, EntropyNegative(alpha))
 
@@ -39,22 +39,21 @@ def em_apl_loss(
     alpha: float = EntropyNegative.alpha,
     beta: float = 0.4,
 ) -> Tensor:
-    r"""Compute EM with asymmetric pseudo-labelling, EM + APL (Zhou et al., 2022).
+    r"""Compute EM + APL, entropy maximisation with asymmetric pseudo-labelling (Zhou et al., 2022).
 
-    As :func:`em_loss`, but an unobserved label that was found to be a pseudo-negative pays the cross-entropy with its
-    soft label :math:`s`, :math:`-\beta\,(s\log p + (1 - s)\log(1 - p))`.
+    A pseudo-negative is an unobserved label that is probably negative. With its soft label :math:`s` it costs
+    :math:`-\beta\,(s\log p + (1 - s)\log(1 - p))`. All other labels cost as in :func:`em_loss`.
 
     Args:
-        logits: (N, C).
-        targets: (N, C) with 1 positive, 0 unobserved, -1 unknown, or soft.
-        pseudo_negatives: (N, C), the soft label in [0, 1] of each pseudo-negative, and -1 where there is none. Read
-            only where a label is unobserved. (The authors' code writes :math:`-s` into the targets instead, which
-            here means unknown.)
-        alpha: Weight of the entropy.
-        beta: Weight of the pseudo-negatives.
+        logits: (N, C) logits, :math:`p` is their sigmoid.
+        targets: (N, C) labels; 1 positive, 0 unobserved, -1 unknown, or a soft label between 0 and 1.
+        pseudo_negatives: (N, C) soft labels :math:`s` in [0, 1] of the pseudo-negatives, -1 for all other labels. Used
+            only where ``targets`` is 0. (The authors' code writes :math:`-s` into ``targets``; here that is unknown.)
+        alpha: Weight of the entropy of unobserved labels.
+        beta: Weight :math:`\beta` of the pseudo-negatives.
 
     Returns:
-        One value per label, (N, C), not reduced.
+        (N, C), one value per label, 0 for unknown labels.
     """
     targets = targets.to(logits.dtype)
     found = (targets == 0) & (pseudo_negatives >= 0)
@@ -66,39 +65,36 @@ def em_apl_loss(
 def pseudo_negative_counts(
     unobserved: Tensor, negative_share: float, epoch: int, warmup_epochs: int, max_epochs: int
 ) -> Tensor:
-    r"""Return the number of pseudo-negatives of each class from an epoch on, by the self-paced schedule of APL.
+    r"""Return the number of pseudo-negatives of each class in epoch :math:`t` by the schedule of APL, (C,), rounded.
 
-    With :math:`n_c` unobserved labels of class :math:`c`, share :math:`\theta`, :math:`w` warm-up epochs and :math:`E`
-    epochs in all, every epoch after the warm-up adds the same number, and the last one completes the share:
+    It is 0 in the :math:`w` warm-up epochs. Afterwards it grows by the same number each epoch, and in the last of all
+    :math:`E` epochs it reaches the fraction :math:`\theta` of the :math:`n_c` unobserved labels of class :math:`c`:
 
     .. math::
         \theta\,n_c\,\frac{t - w + 1}{E - w}\qquad\text{in epoch } t = w, \dots, E - 1
 
     Args:
-        unobserved: (C,), the :math:`n_c`.
-        negative_share: :math:`\theta`.
-        epoch: :math:`t`, counted from 0.
-        warmup_epochs: :math:`w`.
-        max_epochs: :math:`E`.
-
-    Returns:
-        (C,), rounded to integers.
+        unobserved: (C,), number :math:`n_c` of unobserved labels of each class in the training set.
+        negative_share: Fraction :math:`\theta` of the unobserved labels that are pseudo-negatives in the end.
+        epoch: Current epoch :math:`t`, counted from 0.
+        warmup_epochs: Number :math:`w` of epochs without pseudo-negatives.
+        max_epochs: Number :math:`E` of all epochs.
     """
     progress = min(max(epoch - warmup_epochs + 1, 0) / (max_epochs - warmup_epochs), 1.0)
     return (unobserved.double() * (negative_share * progress)).round().long()
 
 
 def lowest_per_class(log_odds: Tensor, candidates: Tensor, counts: Tensor) -> Tensor:
-    """Mark the candidates of lowest probability in each class, which APL takes as pseudo-negatives.
+    """Mark the candidates with the lowest probabilities in each class, which APL takes as pseudo-negatives.
 
     Args:
-        log_odds: (M, C), over the training set.
-        candidates: A boolean (M, C), among which to pick.
-        counts: (C,), how many to pick in each class; fewer where there are fewer candidates. Ties go to the smaller
-            index, so that every process picks the same.
+        log_odds: (M, C), log-odds predicted for the M samples of the training set.
+        candidates: Boolean (M, C), True for labels that may be marked.
+        counts: (C,), how many labels to mark in each class; all candidates if there are fewer. Of equal log-odds the
+            sample with the smaller index is marked first, so that every process marks the same labels.
 
     Returns:
-        A boolean (M, C).
+        Boolean (M, C), True for marked labels.
     """
     picked = torch.zeros_like(candidates)
     # One class at a time: the indices of a sort of everything would be eight times the memory of the labels.
@@ -110,30 +106,30 @@ def lowest_per_class(log_odds: Tensor, candidates: Tensor, counts: Tensor) -> Te
 
 
 def epr_values(logits: Tensor, targets: Tensor) -> Tensor:
-    """Compute the values of :func:`epr_loss` for each label, without the regulariser."""
+    r"""Return :math:`-y\log p` for each known label, (N, C): :func:`epr_loss` without its regulariser."""
     return pair_loss(logits, targets, bce_positive, nothing)
 
 
 def epr_loss(logits: Tensor, targets: Tensor, expected_positives: float) -> tuple[Tensor, Tensor]:
-    r"""Compute expected positive regularisation, EPR (Cole et al., 2021).
+    r"""Compute expected positive regularisation, EPR (Cole et al., 2021): label costs and a regulariser.
 
-    Observed positives pay :math:`-\log p`, unobserved labels pay nothing but the
-    :func:`expected_positive_regularizer`. The authors' code takes the mean of the former over all labels of the batch
-    and adds the latter; the paper's formula sums the former over the labels of a sample instead.
+    Observed positives cost :math:`-\log p`, unobserved labels 0. :func:`expected_positive_regularizer` keeps the mean
+    number of predicted positives near :math:`k`. The authors' code adds it to the mean cost over all labels; the
+    paper's formula sums the costs over the labels of a sample instead.
 
     Args:
-        logits: (N, C).
-        targets: (N, C) with 1 positive, 0 unobserved, -1 unknown, or soft.
+        logits: (N, C) logits, :math:`p` is their sigmoid.
+        targets: (N, C) labels; 1 positive, 0 unobserved, -1 unknown, or a soft label between 0 and 1.
         expected_positives: :math:`k`, the expected number of positive labels of a sample.
 
     Returns:
-        One value per label, (N, C), not reduced; and the regulariser, one value for the batch.
+        A tuple (costs, regulariser): (N, C), one value per label, and a tensor without dimensions for the batch.
     """
     return epr_values(logits, targets), expected_positive_regularizer(logits.sigmoid(), expected_positives, targets)
 
 
 def role_values(logits: Tensor, targets: Tensor, estimated_logits: Tensor) -> Tensor:
-    """Compute the values of :func:`role_loss` for each label, without the regulariser."""
+    """Return the (N, C) costs of :func:`role_loss`, without regulariser, from logits of predictions and estimates."""
     own = _half_of_role(logits, estimated_logits, targets)
     return (own + _half_of_role(estimated_logits, logits, targets)) / 2
 
@@ -141,25 +137,25 @@ def role_values(logits: Tensor, targets: Tensor, estimated_logits: Tensor) -> Te
 def role_loss(
     logits: Tensor, targets: Tensor, estimated_logits: Tensor, expected_positives: float
 ) -> tuple[Tensor, Tensor]:
-    r"""Compute regularised online label estimation, ROLE (Cole et al., 2021).
+    r"""Compute regularised online label estimation, ROLE (Cole et al., 2021): label costs and a regulariser.
 
-    Predictions :math:`p` and estimates :math:`q` of the labels of the training set train each other. Each half takes
-    the other as given (:math:`\mathrm{sg}` stops the gradient), pays for observed positives and is regularised:
+    Predictions :math:`p` and learned estimates :math:`q` of the same labels train each other. In each half, the other
+    one is constant (:math:`\mathrm{sg}` stops the gradient), and :math:`R_k` regularises the number of positives:
 
     .. math::
         \tfrac12\left[L(p \mid \mathrm{sg}(q)) + L(q \mid \mathrm{sg}(p))\right],\qquad
         L(p \mid q) = \mathrm{BCE}(p, q) - \sum_{y = 1}\log p + R_k(p)
 
-    The sums over labels are means over the labels of the batch in the authors' code.
+    The authors' code takes means over the labels of the batch in place of the sums over labels.
 
     Args:
-        logits: (N, C).
-        targets: (N, C) with 1 positive, 0 unobserved, -1 unknown, or soft.
-        estimated_logits: (N, C), the log-odds of the estimates of these samples.
+        logits: (N, C), logits of the predictions :math:`p`.
+        targets: (N, C) labels :math:`y`; 1 positive, 0 unobserved, -1 unknown, or a soft label between 0 and 1.
+        estimated_logits: (N, C), logits of the estimates :math:`q` for these samples.
         expected_positives: :math:`k`, the expected number of positive labels of a sample.
 
     Returns:
-        One value per label, (N, C), not reduced; and the mean of both regularisers, one value for the batch.
+        A tuple (costs, regulariser): (N, C), one value per label; and the mean of :math:`R_k(p)` and :math:`R_k(q)`.
     """
     own, estimated = (
         expected_positive_regularizer(x.sigmoid(), expected_positives, targets) for x in (logits, estimated_logits)

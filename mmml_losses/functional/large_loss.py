@@ -1,18 +1,18 @@
 r"""Large losses of unobserved labels: reject them, or correct their labels (Kim et al., CVPR 2022).
 
-A network learns clean labels first, so among the unobserved labels, which are taken as negatives, those of the largest
+Unobserved labels are taken as negatives. A network learns clean labels first, so the unobserved labels with the largest
 loss are most likely missed positives. In every batch of :math:`B` samples and :math:`C` labels the
 
 .. math::
     k = \lceil B\,C\,(1 - R)\rceil
 
-unobserved labels of the largest loss are rejected (LL-R) or taken as positive (LL-Ct). The clean rate :math:`R` starts
-at 1 and falls by a constant each epoch (:func:`clean_rate_of`). LL-Cp corrects permanently: every batch after the
-first epoch adds :math:`\lceil B\,C\,\Delta_{rel}\rceil` corrections, which stay.
+unobserved labels with the largest loss are rejected (LL-R) or taken as positive (LL-Ct). The clean rate :math:`R`
+is 1 in the first epoch and falls by a constant each epoch (:func:`clean_rate_of`). LL-Cp corrects permanently: every
+batch after the first epoch adds :math:`\lceil B\,C\,\Delta_{rel}\rceil` corrections, which stay.
 
-As in the authors' code, :math:`k` counts all labels of the batch and ties at the :math:`k`-th largest loss are
-included. However large :math:`k` becomes, observed labels never take part, and a label that costs nothing (a negative
-below the margin of ASL) has no large loss.
+As in the authors' code, observed labels count in :math:`B\,C`, and ties at the :math:`k`-th largest loss are included.
+Unknown labels do not count. Only unobserved labels are rejected or corrected, however large :math:`k` is, and only if
+their loss is not 0 (as it is for negatives below the margin of ASL).
 """
 
 import math
@@ -32,30 +32,30 @@ __all__ = [
 ]
 
 SAMPLE_STEP = 64
-ROUNDING = 1e-6  # 1 - 0.998 is a little more than 0.002, and a thousand times that is not three labels
+ROUNDING = 1e-6  # 1 - 0.998 is slightly above 0.002 in floats; of 1000 labels it must give 2, not 3
 
 
 def clean_rate_of(epoch: int, relative_increase: float) -> float:
-    r"""Return the clean rate :math:`R = \max(1 - \Delta_{rel}\,t, 0)` of epoch :math:`t`, counted from 0.
+    r"""Return the clean rate :math:`R = \max(1 - \Delta_{rel}\,t, 0)`, the fraction of trusted labels in an epoch.
 
     Args:
-        epoch: The epoch, from 0, of which the losses are left alone.
-        relative_increase: :math:`\Delta_{rel}`, by how much the share of large losses grows each epoch.
+        epoch: Epoch :math:`t`, counted from 0. In epoch 0 all labels are trusted.
+        relative_increase: :math:`\Delta_{rel}`, the fraction of labels that is no longer trusted after each epoch.
     """
     return max(1 - relative_increase * epoch, 0.0)
 
 
 def large_losses(logits: Tensor, targets: Tensor, share: float, negative: AnyTerm = bce_negative) -> Tensor:
-    r"""Mark the unobserved labels with the largest losses.
+    """Mark the unobserved labels with the largest losses. Labels with a loss of 0 are never marked.
 
     Args:
-        logits: (N, C).
-        targets: (N, C). Where it is 0 the label is unobserved and competes.
-        share: :math:`1 - R`: the number of large losses relative to all known labels, rounded up.
-        negative: The term by which unobserved labels compete.
+        logits: (N, C) logits.
+        targets: (N, C) labels; only labels with 0 (unobserved) may be marked, -1 is unknown.
+        share: :math:`1 - R`, number of labels to mark divided by the number of known labels. The number is rounded up.
+        negative: Function from logits to the losses that are compared.
 
     Returns:
-        A boolean (N, C). At most all of the unobserved labels.
+        Boolean (N, C), True for marked labels. Ties at the smallest marked loss are all marked.
     """
     most = min(math.ceil(targets.numel() * share - ROUNDING), targets.numel())
     if most == 0:
@@ -63,17 +63,17 @@ def large_losses(logits: Tensor, targets: Tensor, share: float, negative: AnyTer
     losses = negative(logits.detach())
     competing = torch.where((targets == 0) & (losses != 0), losses, -math.inf)
     largest = _largest(competing.flatten(), most)
-    # Where labels are unknown there are fewer places: by an index, so that the shapes do not depend on the data.
+    # Unknown labels reduce the number to mark. An index instead of a slice: no shape depends on the data.
     places = (share * (targets >= 0).sum(dtype=torch.float64) - ROUNDING).ceil().long()
     threshold = largest.index_select(0, (places - 1).clamp(0, most - 1).reshape(1))
-    # With fewer competitors than places the threshold is minus infinity, which all others have.
+    # If fewer labels compete than are to be marked, the threshold is minus infinity, as for labels not competing.
     return (competing >= threshold.clamp(min=torch.finfo(losses.dtype).min)) & (places > 0)
 
 
 def _largest(values: Tensor, count: int) -> Tensor:
-    """Return the largest values, in falling order."""
+    """Return the ``count`` largest values of a flat tensor in descending order."""
     if visits_values(values) and values.numel() > BLOCK:
-        # Whatever a sample is too low a bound for need not be sorted; if the sample misleads, all of it is.
+        # Every 64th value gives a bound, and only values above it are sorted; if these are too few, all are.
         sample = values[::SAMPLE_STEP]
         bound = sample.topk(min(2 * count // SAMPLE_STEP + SAMPLE_STEP, len(sample))).values[-1]
         above = values[values >= bound]
@@ -88,17 +88,17 @@ def large_loss_rejection(
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> Tensor:
-    """Compute large loss rejection, LL-R: large losses of unobserved labels count as 0.
+    """Compute large loss rejection, LL-R: unobserved labels of large loss cost 0 in this batch.
 
     Args:
-        logits: (N, C).
-        targets: (N, C) with 1 positive, 0 unobserved, -1 unknown, or soft.
-        clean_rate: The share of labels that is trusted (:func:`clean_rate_of`); 1 rejects nothing.
-        positive: The term of positive labels.
-        negative: The term of unobserved labels.
+        logits: (N, C) logits.
+        targets: (N, C) labels; 1 positive, 0 unobserved, -1 unknown, or a soft label between 0 and 1.
+        clean_rate: Trusted fraction :math:`R` of known labels (:func:`clean_rate_of`); :math:`1 - R` are rejected.
+        positive: Cost of a positive label as a function of its logit.
+        negative: Cost of an unobserved label as a function of its logit.
 
     Returns:
-        One value per label, (N, C), not reduced. The authors' mean is over all labels, the rejected ones included.
+        (N, C), one value per label, not reduced. The authors' mean is over all labels, the rejected ones included.
     """
     targets = targets.to(logits.dtype)
     rejected = large_losses(logits, targets, 1 - clean_rate, negative)
@@ -112,17 +112,17 @@ def large_loss_correction(
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> Tensor:
-    """Compute temporary large loss correction, LL-Ct: large losses become positive labels in this batch.
+    """Compute temporary large loss correction, LL-Ct: unobserved labels of large loss are positive in this batch.
 
     Args:
-        logits: (N, C).
-        targets: (N, C) with 1 positive, 0 unobserved, -1 unknown, or soft.
-        clean_rate: The share of labels that is trusted (:func:`clean_rate_of`); 1 corrects nothing.
-        positive: The term of positive and of corrected labels.
-        negative: The term of unobserved labels.
+        logits: (N, C) logits.
+        targets: (N, C) labels; 1 positive, 0 unobserved, -1 unknown, or a soft label between 0 and 1.
+        clean_rate: Trusted fraction :math:`R` of known labels (:func:`clean_rate_of`); :math:`1 - R` are corrected.
+        positive: Cost of a positive or corrected label as a function of its logit.
+        negative: Cost of an unobserved label as a function of its logit.
 
     Returns:
-        One value per label, (N, C), not reduced.
+        (N, C), one value per label, not reduced.
     """
     targets = targets.to(logits.dtype)
     corrected = large_losses(logits, targets, 1 - clean_rate, negative)
@@ -137,19 +137,19 @@ def large_loss_permanent_correction(
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> tuple[Tensor, Tensor]:
-    r"""Compute permanent large loss correction, LL-Cp: a label that was corrected once stays positive.
+    r"""Compute permanent large loss correction, LL-Cp: unobserved labels of large loss become positive and stay so.
 
     Args:
-        logits: (N, C).
-        targets: (N, C) with 1 positive, 0 unobserved, -1 unknown, or soft.
-        relative_increase: :math:`\Delta_{rel}`, the share of labels that this batch corrects anew. The authors leave
-            the first epoch alone; 0 does.
-        corrected: A boolean (N, C), which unobserved labels of these samples earlier batches corrected; None for none.
-        positive: The term of positive and of corrected labels.
-        negative: The term of unobserved labels.
+        logits: (N, C) logits.
+        targets: (N, C) labels; 1 positive, 0 unobserved, -1 unknown, or a soft label between 0 and 1.
+        relative_increase: :math:`\Delta_{rel}`, fraction of known labels to correct anew in this batch. Pass 0 in the
+            first epoch, in which the authors correct nothing.
+        corrected: Boolean (N, C), corrections of these samples in earlier batches; None if there are none.
+        positive: Cost of a positive or corrected label as a function of its logit.
+        negative: Cost of an unobserved label as a function of its logit.
 
     Returns:
-        One value per label, (N, C), not reduced; and ``corrected`` with this batch's corrections, to be kept.
+        A tuple (values, corrected): (N, C), one value per label; and boolean (N, C), all corrections so far.
     """
     targets = targets.to(logits.dtype)
     if corrected is not None:

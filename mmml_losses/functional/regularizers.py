@@ -1,4 +1,4 @@
-"""Regularisers, which compare several labels or several views of an image, and are added to a loss."""
+"""Regularisers to add to a loss. They depend on several labels at once, or on several views of an image."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -17,24 +17,23 @@ ACCELERATOR_BLOCK = 1 << 24
 
 
 def label_pair_regularizer(logit_probabilities: Tensor, targets: Tensor) -> Tensor:
-    r"""Compute the label pair regulariser, LPR (Cheng and Vasconcelos, Eq. 20).
-
-    Of a positive label :math:`t` and a negative label :math:`t'` of one sample, exactly one is present. Given that,
-    the estimated probability that it is :math:`t` is :math:`\hat\beta^{tt'} = \sigma(u_t - u_{t'})`, with the log-odds
-    :math:`u = \log\frac{\eta}{1 - \eta}`; the regulariser is its cross-entropy,
+    r"""Compute the label pair regulariser, LPR: rank positives above negatives (Cheng and Vasconcelos, Eq. 20).
 
     .. math::
         \frac{2}{T(T - 1)} \sum_{t:\,y_t = 1}\ \sum_{t':\,y_{t'} = 0} -\log\sigma(u_t - u_{t'})
 
-    The pairs are visited in blocks: time grows with positives times classes, memory does not.
+    :math:`u = \log\frac{\eta}{1 - \eta}` is the log-odds of the estimated probability :math:`\eta`. Given that exactly
+    one of the labels :math:`t` and :math:`t'` is present, label :math:`t` has probability :math:`\sigma(u_t - u_{t'})`.
+
+    The computation goes through blocks of pairs: time grows with positives times classes, memory does not.
 
     Args:
-        logit_probabilities: Log-odds of the estimated probabilities, (N, T), from the link of the loss in use.
-        targets: (N, T) with 1 positive, 0 negative, -1 unknown. Unknown labels form no pairs, and :math:`T` counts
-            the known labels of the sample.
+        logit_probabilities: (N, T), the log-odds :math:`u` by the link of the loss in use.
+        targets: (N, T) labels; 1 positive, 0 negative, -1 unknown. Unknown labels form no pairs, and :math:`T` in the
+            formula counts the known labels of the sample.
 
     Returns:
-        One value per sample, (N,), not reduced. 0 for a sample without a pair.
+        (N,), one value per sample; 0 for a sample without a pair.
     """
     known = (targets >= 0).sum(dim=1)
     pairs = (known * (known - 1) / 2).clamp(min=1).to(logit_probabilities.dtype)
@@ -42,7 +41,7 @@ def label_pair_regularizer(logit_probabilities: Tensor, targets: Tensor) -> Tens
 
 
 class _LabelPairs(torch.autograd.Function):
-    """Sum of :func:`label_pair_regularizer` over the pairs of each sample; the forward pass computes the gradient."""
+    """Sum over the pairs of each sample in :func:`label_pair_regularizer`, (N,). ``forward`` stores its gradient."""
 
     @staticmethod
     def forward(ctx, log_odds: Tensor, targets: Tensor) -> Tensor:
@@ -69,7 +68,7 @@ class _LabelPairs(torch.autograd.Function):
 
 
 def _label_pairs(log_odds: Tensor, targets: Tensor) -> Tensor:
-    """Compute the sum of :class:`_LabelPairs` by plain differentiable operations, with all pairs at once."""
+    """Compute the (N,) sums of :class:`_LabelPairs` by operations that autograd differentiates, all pairs at once."""
     sample, label = (targets == 1).nonzero(as_tuple=True)
     margins = log_odds[sample, label].unsqueeze(1) - log_odds[sample]
     costs = -logsigmoid(margins) * (targets[sample] == 0)
@@ -77,7 +76,7 @@ def _label_pairs(log_odds: Tensor, targets: Tensor) -> Tensor:
 
 
 def _positive_blocks(targets: Tensor) -> zip:
-    """Split the positive labels into parts of limited size, each as (row indices, column indices)."""
+    """Iterate over blocks of the positive labels, as pairs (row indices, column indices) of 1-D tensors."""
     block = BLOCK if targets.device.type == 'cpu' else ACCELERATOR_BLOCK
     rows = max(block // max(targets.size(1), 1), 1)
     sample, label = (targets == 1).nonzero(as_tuple=True)
@@ -87,23 +86,22 @@ def _positive_blocks(targets: Tensor) -> zip:
 def expected_positive_regularizer(
     probabilities: Tensor, expected_positives: float, targets: Tensor | None = None
 ) -> Tensor:
-    r"""Compute the expected positive regulariser (Cole et al., 2021).
+    r"""Compute the expected positive regulariser, a penalty on the number of predicted positives (Cole et al., 2021).
 
-    It holds the number of positives that a batch of :math:`B` samples and :math:`L` labels predicts at the number that
-    is expected, without saying which labels they are:
+    It is 0 if the :math:`B` samples of a batch with :math:`L` labels have :math:`k` predicted positives on average:
 
     .. math::
         R_k = \left(\frac{\hat k - k}{L}\right)^2,\qquad \hat k = \frac{1}{B}\sum_{n, i} p_{ni}
 
     Args:
-        probabilities: (N, L).
+        probabilities: (N, L), the predicted probabilities :math:`p`.
         expected_positives: :math:`k`, the expected number of positive labels of a sample.
-        targets: (N, L), for its unknown labels: a label of -1 is left out of :math:`\hat k` and of :math:`L`, which is
-            then the mean number of known labels of a sample, and a sample without known labels is left out of
-            :math:`B`. None when all are known.
+        targets: (N, L), labels of which only -1 (unknown) matters; None if all are known. With unknown labels, the sum
+            is over known labels, :math:`B` counts the samples with a known label, and :math:`L` is the mean number of
+            known labels of these samples.
 
     Returns:
-        One value for the batch, a tensor of no dimensions; 0 for a batch without known labels.
+        One value for the batch, a tensor without dimensions; 0 for a batch without known labels.
     """
     if targets is None:
         targets = torch.zeros_like(probabilities)
@@ -115,17 +113,17 @@ def expected_positive_regularizer(
 
 
 def consistency_regularizer(probabilities: Sequence[Tensor], targets: Tensor) -> Tensor:
-    r"""Compute the squared distance between the outputs for two or three views of an image (paper of LASD, Eq. 7).
+    r"""Compute the squared distance of the outputs for two views of an image, summed over all pairs (LASD, Eq. 7).
 
     .. math::
         \|f(x) - f(x')\|_2^2 + \|f(x) - f(x'')\|_2^2 + \|f(x') - f(x'')\|_2^2
 
     Args:
-        probabilities: Outputs (N, C) for each view; every pair of them is compared.
-        targets: (N, C), of which only -1 matters: unknown labels are left out.
+        probabilities: Sequence of the outputs (N, C) for each view; at least two, else a ValueError is raised.
+        targets: (N, C) labels, of which only -1 matters: unknown labels are left out.
 
     Returns:
-        One value per sample, (N,), not reduced.
+        (N,), one value per sample, not reduced.
     """
     if len(probabilities) < 2:
         raise ValueError(f'probabilities must be of at least 2 views, got {len(probabilities)}')

@@ -36,19 +36,19 @@ def weighted_bce_loss(
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> Tensor:
-    r"""Compute BCE weighted by class frequencies, :math:`w^+_c\,y\,\ell_+(v) + w^-_c(1 - y)\,\ell_-(v)`.
+    r"""Compute BCE weighted by class frequencies, :math:`w^+_c\,y\,\ell_+(v) + w^-_c(1 - y)\,\ell_-(v)`, per label.
 
-    The baseline of that name in the paper of the two-way loss, which refers to Pham et al. (2021) and prints no
-    weights; :func:`frequency_balanced_weights` has those of this package.
+    It is the baseline of this name in the paper of the two-way loss, which cites Pham et al. (2021) and gives no
+    weights; here they are those of :func:`frequency_balanced_weights`.
 
     Args:
-        logits: (N, C).
-        targets: (N, C).
-        class_frequencies: (C,).
-        num_samples: Training images.
-        smoothing: How mildly the inverse frequency weighs the classes against each other.
-        positive: The term of positive labels, BCE by default.
-        negative: The term of negative labels, BCE by default.
+        logits: (N, C) logits :math:`v`.
+        targets: (N, C) labels :math:`y`; 1 positive, 0 negative, -1 unknown (the loss is 0), or a soft label.
+        class_frequencies: (C,), number of training images with each class.
+        num_samples: Number of training images.
+        smoothing: Power of the inverse class frequency in the weights; 0 weighs classes alike, 1 by inverse frequency.
+        positive: Cost :math:`\ell_+` of a positive label as a function of its logit, BCE by default.
+        negative: Cost :math:`\ell_-` of a negative label as a function of its logit, BCE by default.
     """
     check_at_least_0(smoothing=smoothing)
     class_frequencies = torch.as_tensor(class_frequencies).to(logits)
@@ -65,16 +65,16 @@ def reweighted_bce_loss(
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> Tensor:
-    r"""Compute RW: every label of class :math:`c` weighs :math:`\sqrt{N / n_c}`, or :math:`N / n_c`.
+    r"""Compute RW: BCE per label, (N, C), with weight :math:`\sqrt{M / n_c}` or :math:`M / n_c` for class :math:`c`.
 
     Args:
-        logits: (N, C).
-        targets: (N, C).
-        class_frequencies: (C,).
-        num_samples: Training images.
-        mode: As in :func:`reweighting`.
-        positive: The term of positive labels, BCE by default.
-        negative: The term of negative labels, BCE by default.
+        logits: (N, C) logits.
+        targets: (N, C) labels; 1 positive, 0 negative, -1 unknown (the loss is 0), or a soft label.
+        class_frequencies: (C,), number :math:`n_c` of training images with each class.
+        num_samples: Number :math:`M` of training images.
+        mode: ``'inverse_sqrt'`` for the square root, or ``'inverse'``.
+        positive: Cost of a positive label as a function of its logit, BCE by default.
+        negative: Cost of a negative label as a function of its logit, BCE by default.
     """
     weights = reweighting(torch.as_tensor(class_frequencies).to(logits), num_samples, mode)
     return pair_loss(logits, targets, positive, negative, weights)
@@ -89,16 +89,16 @@ def cb_focal_loss(
     gamma: float = FocalPositive.gamma,
     balance: float = BALANCE,
 ) -> Tensor:
-    r"""Compute CB-Focal, the focal loss times ``balance`` and the weights of :func:`class_balanced_weights`.
+    """Compute CB-Focal: the focal loss per label, (N, C), times ``balance`` and :func:`class_balanced_weights`.
 
     Args:
-        logits: (N, C).
-        targets: (N, C).
-        class_frequencies: (C,).
-        beta: :math:`\beta` of the effective number of samples.
-        mode: As in :func:`class_balanced_weights`.
-        gamma: Focusing power; 0 is CB over BCE.
-        balance: Factor of the whole loss in the code of DB.
+        logits: (N, C) logits.
+        targets: (N, C) labels; 1 positive, 0 negative, -1 unknown (the loss is 0), or a soft label.
+        class_frequencies: (C,), number of training images with each class.
+        beta: In [0, 1); 0 weighs all classes alike, towards 1 the weights become the inverse frequency.
+        mode: ``'by_class'``, or one weight per image, ``'average_n'``, ``'average_w'``, ``'min_n'`` from its positives.
+        gamma: Focusing power; 0 turns the focal loss into BCE.
+        balance: Factor of the whole loss, 2 in the code of DB.
     """
     check_at_least_0(gamma=gamma)
     class_frequencies = torch.as_tensor(class_frequencies).to(logits)
@@ -119,27 +119,27 @@ def db_loss(
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> Tensor:
-    r"""Compute the distribution-balanced loss, DB (Wu et al., 2020).
+    r"""Compute the distribution-balanced loss, DB, for each label, (N, C) (Wu et al., 2020).
 
     .. math::
         w_{ic}\Big(y\,\ell_+(v + b_c) + \frac{1 - y}{\lambda}\,\ell_-\big(\lambda(v + b_c)\big)\Big)
 
     with the weights :math:`w` of :func:`rebalancing_weights` and the bias :math:`b` of :func:`frequency_bias`. The
-    stretched negative logits let the gradient of an easy negative vanish early (negative-tolerant regularisation). The
-    published code adds the bias to the model's own logits in place; here they are left alone.
+    factor :math:`\lambda` lets the gradient of an easy negative vanish early (negative-tolerant regularisation). The
+    published code changes the model's logits in place by adding the bias; here they do not change.
 
     Args:
-        logits: (N, C).
-        targets: (N, C).
-        class_frequencies: (C,).
-        num_samples: Training images.
-        alpha: :math:`\alpha` of the weights.
-        beta: :math:`\beta` of the weights.
-        mu: :math:`\mu` of the weights; 0.3 for VOC-LT, 0.2 for COCO-LT.
-        negative_scale: :math:`\lambda`; 5 for VOC-LT, 2 for COCO-LT.
-        kappa: :math:`\kappa` of the bias.
-        positive: The term of positive labels, BCE by default.
-        negative: The term of negative labels, BCE by default.
+        logits: (N, C) logits :math:`v`.
+        targets: (N, C) labels :math:`y`; 1 positive, 0 negative, -1 unknown (the loss is 0), or a soft label.
+        class_frequencies: (C,), number of training images with each class.
+        num_samples: Number of training images.
+        alpha: Number added to all weights, to keep them above 0.
+        beta: Slope of the step from low to high weights.
+        mu: Position of the step; 0.3 for VOC-LT, 0.2 for COCO-LT.
+        negative_scale: Factor :math:`\lambda` of the logits of negatives; 5 for VOC-LT, 2 for COCO-LT.
+        kappa: Factor of the bias; 0 means no bias.
+        positive: Cost :math:`\ell_+` of a positive label as a function of its logit, BCE by default.
+        negative: Cost :math:`\ell_-` of a negative label as a function of its logit, BCE by default.
     """
     check_above_0(negative_scale=negative_scale)
     class_frequencies, targets = torch.as_tensor(class_frequencies).to(logits), targets.to(logits.dtype)
@@ -161,20 +161,20 @@ def db_focal_loss(
     gamma: float = FocalPositive.gamma,
     balance: float = BALANCE,
 ) -> Tensor:
-    r"""Compute DB-Focal, :func:`db_loss` with the terms of the focal loss.
+    """Compute DB-Focal for each label, (N, C): ``balance`` times :func:`db_loss` with the focal loss in place of BCE.
 
     Args:
-        logits: (N, C).
-        targets: (N, C).
-        class_frequencies: (C,).
-        num_samples: Training images.
-        alpha: :math:`\alpha` of the weights.
-        beta: :math:`\beta` of the weights.
-        mu: :math:`\mu` of the weights; 0.3 for VOC-LT, 0.2 for COCO-LT.
-        negative_scale: :math:`\lambda`; 5 for VOC-LT, 2 for COCO-LT.
-        kappa: :math:`\kappa` of the bias.
-        gamma: Focusing power.
-        balance: Factor of the whole loss in the authors' code.
+        logits: (N, C) logits.
+        targets: (N, C) labels; 1 positive, 0 negative, -1 unknown (the loss is 0), or a soft label.
+        class_frequencies: (C,), number of training images with each class.
+        num_samples: Number of training images.
+        alpha: Number added to all weights, to keep them above 0.
+        beta: Slope of the step from low to high weights.
+        mu: Position of the step; 0.3 for VOC-LT, 0.2 for COCO-LT.
+        negative_scale: Factor of the logits of negatives; 5 for VOC-LT, 2 for COCO-LT.
+        kappa: Factor of the bias of the logits; 0 means no bias.
+        gamma: Focusing power of the focal loss.
+        balance: Factor of the whole loss, 2 in the authors' code.
     """
     check_at_least_0(gamma=gamma)
     positive, negative = Scaled(FocalPositive(gamma), balance), Scaled(FocalNegative(gamma), balance)
@@ -186,17 +186,17 @@ def db_focal_loss(
 def ldam_loss(
     logits: Tensor, targets: Tensor, class_frequencies: Tensor, max_margin: float = LDAM_MAX_MARGIN, scale: float = 1.0
 ) -> Tensor:
-    r"""Compute LDAM for multi-label data, :math:`-y\log\sigma(s(v - \Delta_c)) - (1 - y)\log\sigma(-s v)`.
+    r"""Compute multi-label LDAM, :math:`-y\log\sigma(s(v - \Delta_c)) - (1 - y)\log\sigma(-s v)`, per label, (N, C).
 
-    LDAM (Cao et al., 2019) lowers the logit of the one true class before a softmax; over a BCE it lowers that of every
-    positive label, by the margins of :func:`ldam_margins`.
+    LDAM (Cao et al., 2019) lowers the logit of the one true class before a softmax. This multi-label form of it lowers
+    the logit of every positive label before a sigmoid, by the margin of the class (:func:`ldam_margins`).
 
     Args:
-        logits: (N, C).
-        targets: (N, C); 1, 0 or -1, since the margin makes the loss not linear in them.
-        class_frequencies: (C,).
-        max_margin: Margin of the rarest class.
-        scale: :math:`s`. LDAM takes 30 for the cosines of a normalised classifier; logits need none.
+        logits: (N, C) logits :math:`v`. The loss has this shape, with 0 for unknown labels.
+        targets: (N, C) labels :math:`y`; 1 positive, 0 negative, -1 unknown. Not soft: the loss is not linear in them.
+        class_frequencies: (C,), number of training images with each class; rare classes have large margins.
+        max_margin: Margin :math:`\Delta_c` of the rarest class, at least 0.
+        scale: Factor :math:`s` of the logits. LDAM uses 30 for cosines of a normalised classifier; logits need 1.
     """
     check_at_least_0(max_margin=max_margin)
     check_above_0(scale=scale)

@@ -1,11 +1,11 @@
-r"""Weights, margins and biases from class frequencies.
+"""Weights, margins and biases from class frequencies.
 
-Throughout, :math:`n_c` is the number of training images that have class :math:`c` (``class_frequencies``, (C,)) and
-:math:`N` the number of training images (``num_samples``). A class without an image counts as one with one image, and a
-class in every image as one that is missing once, so that nothing here is infinite. An unknown label (-1) is nobody's
-positive, and a soft label counts by its share. What depends on the targets is a constant for the gradient.
+In all functions, :math:`n_c` is the number of training images with class :math:`c` (``class_frequencies``, (C,)) and
+:math:`M` the number of training images (``num_samples``). To keep results finite, a class without images counts as one
+with one image, and a class in every image as one that one image lacks. An unknown label (-1) does not count as
+positive, a soft label counts by its value. Gradients do not flow through targets.
 
-RW, CB and DB follow the published code of DB (Wu et al., 2020), which is also what the paper of DR compares with.
+RW, CB and DB follow the published code of DB (Wu et al., 2020), which the paper of DR compares with, too.
 """
 
 import math
@@ -36,12 +36,12 @@ CLASS_BALANCED_MODES = ('by_class', 'average_n', 'average_w', 'min_n')
 
 
 def reweighting(class_frequencies: Tensor, num_samples: float | Tensor, mode: str = 'inverse_sqrt') -> Tensor:
-    r"""Return the weights of the classes in RW, :math:`\sqrt{N / n_c}` or :math:`N / n_c`, (C,).
+    r"""Return the weights of the classes in RW, (C,): :math:`\sqrt{M / n_c}` or :math:`M / n_c`.
 
     Args:
-        class_frequencies: (C,).
-        num_samples: Training images.
-        mode: ``'inverse_sqrt'``, which the paper of DR calls RW, or ``'inverse'``.
+        class_frequencies: (C,), number :math:`n_c` of training images with each class.
+        num_samples: Number :math:`M` of training images.
+        mode: ``'inverse_sqrt'`` for the square root, the RW of the paper of DR; or ``'inverse'``.
     """
     check_choice('mode', mode, REWEIGHTING_MODES)
     ratio = num_samples / class_frequencies.clamp(min=1)
@@ -51,19 +51,19 @@ def reweighting(class_frequencies: Tensor, num_samples: float | Tensor, mode: st
 def class_balanced_weights(
     targets: Tensor, class_frequencies: Tensor, beta: float = CB_BETA, mode: str = 'by_class'
 ) -> Tensor:
-    r"""Return the weights of CB, :math:`w(n) = \frac{1 - \beta}{1 - \beta^n}`.
+    r"""Return the class-balanced weights, CB, :math:`w(n) = \frac{1 - \beta}{1 - \beta^n}`, of classes or of images.
 
-    The inverse of the effective number of samples (Cui et al., 2019). That paper scales the weights to an average of 1;
-    the code of DB does not, and neither does this function.
+    This is the inverse of the effective number of :math:`n` samples (Cui et al., 2019). The paper scales the weights to
+    a mean of 1; the code of DB and this function do not.
 
     Args:
-        targets: (N, C).
-        class_frequencies: (C,).
-        beta: :math:`\beta` in [0, 1). 0 weighs all alike, towards 1 it becomes the inverse frequency.
-        mode: What is one :math:`n`. ``'by_class'``: that of the class. The others give an image one weight:
-            ``'average_n'`` that of the average :math:`n` of its positives, ``'average_w'`` the average weight of its
-            positives, ``'min_n'`` that of its rarest positive. An image without positives has the weight
-            :math:`1 - \beta` of an endless class, where the code of DB has NaN (in ``'min_n'`` nearly the same).
+        targets: (N, C) labels of the batch; 1 positive, 0 negative, -1 unknown. Used by all modes but ``'by_class'``.
+        class_frequencies: (C,), number :math:`n_c` of training images with each class.
+        beta: :math:`\beta` in [0, 1). 0 weighs all alike, towards 1 the weight becomes the inverse frequency.
+        mode: ``'by_class'`` returns :math:`w(n_c)` for each class. The others return one weight for each image:
+            ``'average_n'`` is :math:`w` of the mean :math:`n_c` of its positive classes, ``'average_w'`` the mean
+            :math:`w(n_c)` of its positive classes, ``'min_n'`` :math:`w` of the smallest :math:`n_c` of its positive
+            classes. An image without positives has weight :math:`1 - \beta`, as for :math:`n = \infty` (DB: NaN).
 
     Returns:
         (1, C) for ``'by_class'``, otherwise (N, 1).
@@ -95,18 +95,18 @@ def _class_balanced_weight(counts: Tensor, beta: float) -> Tensor:
 def rebalancing_weights(
     targets: Tensor, class_frequencies: Tensor, alpha: float = DB_ALPHA, beta: float = DB_BETA, mu: float = DB_MU
 ) -> Tensor:
-    r"""Return the weights of DB, :math:`\alpha + \sigma(\beta(r - \mu))` (Wu et al., 2020), (N, C).
+    r"""Return the weights of the labels in DB, (N, C): :math:`\alpha + \sigma(\beta(r - \mu))` (Wu et al., 2020).
 
-    With :math:`r_{ic} = \frac{1}{n_c} \big/ \sum_{c':\,y_{ic'} = 1} \frac{1}{n_{c'}}`: how often class :math:`c` should
-    have drawn image :math:`i`, against how often class-aware sampling draws it for any of its labels. An image without
-    positives has the limit :math:`r \to \infty`, the weight :math:`\alpha + 1`.
+    :math:`r_{ic} = \frac{1}{n_c} \big/ \sum_{c':\,y_{ic'} = 1} \frac{1}{n_{c'}}` is a ratio: how often image :math:`i`
+    should be sampled for class :math:`c`, to how often class-aware sampling takes it for all its classes. An image
+    without positives has :math:`r = \infty`, and the weight :math:`\alpha + 1`.
 
     Args:
-        targets: (N, C).
-        class_frequencies: (C,).
-        alpha: :math:`\alpha`, lifts the weights away from 0.
-        beta: :math:`\beta`, slope of the smooth step.
-        mu: :math:`\mu`, where the step is; 0.3 for VOC-LT, 0.2 for COCO-LT.
+        targets: (N, C) labels :math:`y` of the batch; 1 positive, 0 negative, -1 unknown, or soft.
+        class_frequencies: (C,), number :math:`n_c` of training images with each class.
+        alpha: Number :math:`\alpha` added to all weights, to keep them above 0.
+        beta: Slope :math:`\beta` of the step from low to high weights.
+        mu: Value :math:`\mu` of :math:`r` at the middle of the step; 0.3 for VOC-LT, 0.2 for COCO-LT.
     """
     inverse = 1 / class_frequencies.clamp(min=1)
     # A product and a sum: a matrix product would run in half precision under autocast.
@@ -121,25 +121,25 @@ def frequency_bias(
     kappa: float = DB_KAPPA,
     negative_scale: float = DB_NEGATIVE_SCALE,
 ) -> Tensor:
-    r"""Return the bias of the logits in DB, :math:`-\frac{\kappa}{\lambda}\log\big(\frac{N}{n_c} - 1\big)`, (C,).
+    r"""Return the bias that DB adds to logits, (C,): :math:`-\frac{\kappa}{\lambda}\log\big(\frac{M}{n_c} - 1\big)`.
 
-    It starts the classes at their prior. The loss alone adds it: predictions read the logits without.
+    It is a fraction of the log-odds of the class's frequency (prior). Only the loss adds it; predictions do not.
 
     Args:
-        class_frequencies: (C,).
-        num_samples: Training images.
-        kappa: :math:`\kappa`, how much of the prior's log-odds.
-        negative_scale: :math:`\lambda` of :func:`db_loss`.
+        class_frequencies: (C,), number :math:`n_c` of training images with each class.
+        num_samples: Number :math:`M` of training images.
+        kappa: Factor :math:`\kappa` of the log-odds.
+        negative_scale: Divisor :math:`\lambda`; in :func:`db_loss` also the factor of the logits of negatives.
     """
     positives, negatives = _positives_and_negatives(class_frequencies, num_samples)
     return _once(-kappa / negative_scale * (negatives / positives).log())
 
 
 def ldam_margins(class_frequencies: Tensor, max_margin: float = LDAM_MAX_MARGIN) -> Tensor:
-    r"""Return the margins of LDAM, (C,): :math:`\Delta_c \propto n_c^{-1/4}`, at most ``max_margin``.
+    """Return the LDAM margins of the classes, (C,): proportional to :math:`n_c^{-1/4}`, with maximum ``max_margin``.
 
     Args:
-        class_frequencies: (C,).
+        class_frequencies: (C,), number :math:`n_c` of training images with each class.
         max_margin: Margin of the rarest class.
     """
     margins = class_frequencies.clamp(min=1) ** -0.25
@@ -149,15 +149,15 @@ def ldam_margins(class_frequencies: Tensor, max_margin: float = LDAM_MAX_MARGIN)
 def frequency_balanced_weights(
     class_frequencies: Tensor, num_samples: float | Tensor, smoothing: float = SMOOTHING
 ) -> tuple[Tensor, Tensor]:
-    r"""Return the weights of positives and of negatives in BCE weighted by class frequencies, two of (C,).
+    r"""Return (weights of positives, weights of negatives) for BCE weighted by class frequencies, both (C,).
 
-    The negatives of class :math:`c` have the weight :math:`w_c \propto n_c^{-s}`, which is 1 on average over the
-    classes; its positives have :math:`w_c\,\frac{N - n_c}{n_c}`, so that together they weigh as much as the negatives.
+    The negatives of class :math:`c` have the weight :math:`w_c \propto n_c^{-s}`, with mean 1 over the classes. The
+    positives have :math:`w_c\,\frac{M - n_c}{n_c}`, so that in total they weigh as much as the negatives of the class.
 
     Args:
-        class_frequencies: (C,).
-        num_samples: Training images.
-        smoothing: The power :math:`s`. 0 weighs the classes alike, and only balances positives against negatives.
+        class_frequencies: (C,), number :math:`n_c` of training images with each class.
+        num_samples: Number :math:`M` of training images.
+        smoothing: Power :math:`s`, at least 0. 0 gives all classes the same :math:`w_c`.
     """
     positives, negatives = _positives_and_negatives(class_frequencies, num_samples)
     weight = positives**-smoothing
@@ -170,7 +170,7 @@ def _positives_and_negatives(class_frequencies: Tensor, num_samples: float | Ten
 
 
 def _once(vector: Tensor) -> Tensor:
-    """Return a vector (C,) such that compiled code computes it once, and not for every sample."""
+    """Return a (C,) vector unchanged, such that compiled code computes it once and not again for every sample."""
     return _materialize(vector) if torch.compiler.is_compiling() else vector
 
 
