@@ -1,7 +1,7 @@
-"""Registries of this package, children of MMEngine's with scope ``mmml_losses``.
+"""Registries of this package: children of MMEngine's registries, with scope ``mmml_losses``.
 
-``dict(type='mmml_losses.SPALoss')`` builds from the registries of every OpenMMLab project. Nothing is registered in
-MMEngine's own registries, so a bare name such as ``FocalLoss`` always means the host project's class.
+``dict(type='mmml_losses.SPALoss')`` works in the registries of every OpenMMLab project. Nothing is registered in
+MMEngine's own registries, so a bare name such as ``FocalLoss`` always means the class of the project in use.
 """
 
 from collections.abc import Mapping
@@ -17,21 +17,21 @@ SCOPE = 'mmml_losses'
 
 
 class UnknownNameError(KeyError):
-    """A name of this package under which nothing is registered."""
+    """Nothing is registered in this package under the given name. The message lists similar names, or all names."""
 
     def __str__(self) -> str:
         return self.args[0]  # a plain KeyError would show the representation of the message
 
 
 class Registry(mmengine_registry.Registry):
-    """A registry of scope ``mmml_losses`` whose error for a misspelt name lists similar names.
+    """A registry of scope ``mmml_losses`` that suggests similar names for a misspelt name (:class:`UnknownNameError`).
 
     Args:
-        name: Kind of its entries, for messages.
-        parent: The registry of MMEngine.
-        locations: Packages that register everything but the names of ``on_demand``.
-        on_demand: Modules by the names that they register. They import MMDetection, which is slow and may be absent, so
-            they are imported when one of their names is looked up.
+        name: Kind of the registered classes, such as ``'model'``, for messages.
+        parent: The registry of MMEngine for the same kind.
+        locations: Packages to import at the first look-up; they register all names but those in ``on_demand``.
+        on_demand: A mapping from further names to the modules that register them; None for none. These modules need
+            MMDetection, which is slow to import and may be absent, and are imported when such a name is looked up.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Registry(mmengine_registry.Registry):
         return found
 
     def build(self, cfg: dict, *args, **kwargs) -> Any:
-        """Build from this registry; inside a Runner, MMEngine would look bare names up in the host project instead."""
+        """Build an object from this registry, also in a Runner, where MMEngine would search the host project's."""
         if isinstance(cfg, dict) and isinstance(cfg.get('type'), str) and '.' not in cfg['type']:
             cfg = cfg.copy()
             cfg['type'] = self.get(cfg['type'])

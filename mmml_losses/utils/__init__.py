@@ -1,1 +1,1 @@
-"""Arrays, arguments, files and errors for the whole package."""
+"""Helpers of the whole package: arguments, arrays, errors, files, class frequencies and logistic regression."""

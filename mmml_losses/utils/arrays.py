@@ -18,7 +18,7 @@ CACHE_LINE = 64
 
 
 def as_array(values: ArrayLike | float) -> np.ndarray:
-    """Read an array, a tensor on any device or nested sequences as a numpy array, sharing memory where possible."""
+    """Return an array, a tensor on any device or nested sequences as a numpy array, sharing memory if possible."""
     if isinstance(values, torch.Tensor):
         values = values.detach().cpu()
         # numpy has no bfloat16; float32 can hold all of its values.
@@ -27,7 +27,7 @@ def as_array(values: ArrayLike | float) -> np.ndarray:
 
 
 def as_scores(scores: ArrayLike, name: str = 'scores') -> np.ndarray:
-    """Read scores as an (N, C) array of real numbers without NaN; infinities are allowed."""
+    """Return scores as an (N, C) numpy array; raise a ValueError for NaN or another shape. Infinity is allowed."""
     array = as_array(scores)
     if array.ndim != 2:
         raise ValueError(f'{name} must have the shape (samples, classes), got {array.shape}')
@@ -41,7 +41,7 @@ def as_scores(scores: ArrayLike, name: str = 'scores') -> np.ndarray:
 
 
 def as_probabilities(probabilities: ArrayLike, name: str = 'probabilities') -> np.ndarray:
-    """Read probabilities as an (N, C) array of numbers in [0, 1]."""
+    """Return probabilities as an (N, C) numpy array; raise a ValueError for numbers outside of [0, 1]."""
     array = as_scores(probabilities, name)
     if array.size:
         for extreme in (array.min(), array.max()):
@@ -51,7 +51,7 @@ def as_probabilities(probabilities: ArrayLike, name: str = 'probabilities') -> n
 
 
 def as_labels(labels: ArrayLike, name: str = 'labels') -> np.ndarray:
-    """Read labels as an int8 array of 1 (positive), 0 (negative) and -1 (unknown)."""
+    """Return labels as an int8 array of their shape; raise a ValueError for values other than 1, 0 and -1 (unknown)."""
     array = as_array(labels)
     if array.dtype.kind not in 'fiub':
         raise ValueError(f'{name} must be numbers, got dtype {array.dtype}')
@@ -75,7 +75,7 @@ def as_labels(labels: ArrayLike, name: str = 'labels') -> np.ndarray:
 
 
 def as_labels_of(scores: np.ndarray, labels: ArrayLike, scores_name: str = 'scores') -> np.ndarray:
-    """Read labels as :func:`as_labels` does; reject them unless they have the shape of ``scores``."""
+    """Return labels as :func:`as_labels` does, in int8; raise a ValueError for another shape than ``scores``."""
     array = as_array(labels)
     if array.shape != scores.shape:
         raise ValueError(f'labels must have the shape of {scores_name} {scores.shape}, got {array.shape}')
@@ -83,7 +83,7 @@ def as_labels_of(scores: np.ndarray, labels: ArrayLike, scores_name: str = 'scor
 
 
 def check_whole_number(name: str, value: int, least: int | None = None) -> None:
-    """Raise a ValueError for a value that is not a whole number, or is below ``least``."""
+    """Raise a ValueError unless ``value`` is a whole number (no bool) of at least ``least``; None sets no minimum."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise ValueError(f'{name} must be a whole number, got {value!r}')
     if least is not None and value < least:
@@ -91,7 +91,10 @@ def check_whole_number(name: str, value: int, least: int | None = None) -> None:
 
 
 def checked_empty(empty: Empty, is_empty: np.ndarray, what: str) -> Empty:
-    """Return how a mean treats classes or samples (``what``) without a positive label; reject these for ``'error'``."""
+    """Return ``empty``: how a mean treats classes or samples (``what``) that have no positive label.
+
+    Raise a ValueError for an unknown option, or for ``'error'`` if ``is_empty`` marks any class or sample.
+    """
     if empty not in ('skip', 'zero', 'error'):
         raise ValueError(f"empty must be 'skip', 'zero' or 'error', got {empty!r}")
     if empty == 'error' and is_empty.any():
@@ -103,17 +106,17 @@ def checked_empty(empty: Empty, is_empty: np.ndarray, what: str) -> Empty:
 
 
 def row_blocks(num_rows: int, num_columns: int) -> Iterator[slice]:
-    """Yield slices of rows that cut a matrix into blocks of about ``BLOCK_ENTRIES`` entries."""
+    """Yield slices of consecutive rows that cut a matrix into blocks of about ``BLOCK_ENTRIES`` elements."""
     step = max(1, BLOCK_ENTRIES // max(1, num_columns))
     for start in range(0, num_rows, step):
         yield slice(start, min(start + step, num_rows))
 
 
 def column_blocks(num_rows: int, num_columns: int) -> Iterator[slice]:
-    """Yield slices of columns that cut a row-major matrix into blocks of whole cache lines.
+    """Yield slices of consecutive columns that cut a row-major matrix into blocks, wide enough for fast memory access.
 
-    A block is as large as one of :func:`row_blocks`, or as wide as a cache line of labels if that is more, up to 16
-    times that size.
+    A block has about ``BLOCK_ENTRIES`` elements. If these are fewer than 64 columns (a cache line of int8 labels), it
+    has up to 64 columns, but at most 16 times as many elements.
     """
     step = BLOCK_ENTRIES // max(1, num_rows)
     step = max(1, step, min(CACHE_LINE, 16 * BLOCK_ENTRIES // max(1, num_rows)))

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and arrays that stay in an ``.npz`` file until they are read."""
+"""Write files completely or not at all, and open arrays of an ``.npz`` file without reading all of it."""
 
 import math
 import os
@@ -25,9 +25,9 @@ LOCAL_HEADER = struct.Struct('<4s22xHH')
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path that replaces ``path`` on success and is removed on failure.
+    """Yield a temporary path to write to; after the ``with`` block it replaces ``path``, or is deleted on failure.
 
-    Nobody ever reads half a file, even if the process is killed.
+    Other processes never see an incomplete ``path``, even if this process is killed.
     """
     temporary = path.with_name(f'.{path.name}.{os.getpid()}.tmp')
     try:
@@ -38,15 +38,15 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 class FeatureFile:
-    """The arrays of an ``.npz`` file, which are read on request.
+    """An ``.npz`` file whose arrays are opened one at a time, on request.
 
     Attributes:
         path: Absolute path of the file.
-        names: Names of the arrays, in the order of the file.
+        names: Names of the arrays as a list, in the order of the file.
 
     Raises:
-        MissingDataError: There is no such file.
-        AnnotationError: It is no ``.npz`` file, or holds anything but arrays.
+        MissingDataError: The file does not exist.
+        AnnotationError: The file is no ``.npz`` file, or holds anything but arrays with names of their own.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -63,19 +63,19 @@ class FeatureFile:
             raise AnnotationError(f'{self.path} has several arrays of one name')
 
     def array(self, name: str) -> 'StoredArray':
-        """Open the array of this name; reject a name that the file lacks, and an array that cannot be read safely."""
+        """Return the array ``name``; raise an AnnotationError if it does not exist or cannot be read safely."""
         if name not in self.names:
             raise AnnotationError(f'{self.path} has no array {name!r}, it has {", ".join(self.names) or "none"}')
         return StoredArray(self.path, name)
 
 
 class StoredArray:
-    """An array of an ``.npz`` file that is in memory only once.
+    """A read-only array of an ``.npz`` file, in the attribute ``values``, made to use little memory.
 
-    An uncompressed array (``numpy.savez``) is mapped: its pages are read from the file when they are used, and all
-    processes share them. A compressed array (``numpy.savez_compressed``), or one in Fortran order, is read when it is
-    opened. A copy or deep copy is the same array, and an unpickled array is opened again. ``values`` is the
-    array, read-only.
+    An uncompressed array (``numpy.savez``) is memory-mapped: its pages are read from the file on use, and processes
+    share them. A compressed array (``numpy.savez_compressed``), or one in Fortran order, is read when it is opened. A
+    deep copy is the same object. A pickle holds no values: unpickling opens the file again, and raises an
+    AnnotationError if the array has another shape or type by then.
     """
 
     def __init__(self, path: str, name: str):
@@ -143,7 +143,7 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
 
 
 def _start_of(path: str, info: zipfile.ZipInfo) -> int:
-    """Return the position in a zip file where the content of a member starts, behind a header of variable length."""
+    """Return the byte position in the zip file ``path`` at which the content of the member ``info`` starts."""
     with Path(path).open('rb') as file:
         file.seek(info.header_offset)
         _, name_bytes, extra_bytes = LOCAL_HEADER.unpack(file.read(LOCAL_HEADER.size))

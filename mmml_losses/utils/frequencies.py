@@ -1,4 +1,4 @@
-"""Class frequencies: read them from a json file, and split classes into head, medium and tail by them."""
+"""Class frequencies: check them, read them from a json file, and group classes by them into head, medium and tail."""
 
 import json
 import os
@@ -18,18 +18,18 @@ FREQUENCY_KEYS = ('class_frequencies', 'class_freq')
 def group_classes(
     class_frequencies: ArrayLike, *, medium_from: int = MEDIUM_FROM, head_from: int = HEAD_FROM
 ) -> dict[str, tuple[int, ...]]:
-    """Split the classes into head, medium and tail by the number of training images that show them.
+    """Group the classes into head, medium and tail by the number of training images that show each class.
 
-    The default is the rule of the long-tailed sets VOC-LT and COCO-LT: tail below 20, head from 100. (The DR paper
+    The defaults are those of the long-tailed datasets VOC-LT and COCO-LT: tail below 20, head from 100. (The DR paper
     writes "more than 100", but its groups and the published lists have classes with exactly 100 in the head.)
 
     Args:
-        class_frequencies: (C,) number of training images with each class.
-        medium_from: Fewest images of a medium class.
-        head_from: Fewest images of a head class.
+        class_frequencies: (C,), number of training images with each class.
+        medium_from: Smallest number of images for a medium class; classes with fewer are in the tail.
+        head_from: Smallest number of images for a head class.
 
     Returns:
-        Class indices under ``'head'``, ``'medium'`` and ``'tail'``; a group may be empty.
+        A dict from ``'head'``, ``'medium'`` and ``'tail'`` to a tuple of class indices, which may be empty.
     """
     frequencies = checked_frequencies(class_frequencies)
     if not 0 <= medium_from <= head_from:
@@ -42,12 +42,12 @@ def group_classes(
 def checked_groups(
     groups: Mapping[str, Sequence[int | str]], num_classes: int, class_names: Sequence[str] = ()
 ) -> dict[str, tuple[int, ...]]:
-    """Return groups of classes as indices. A class may be in several groups, but not twice in one.
+    """Return a dict from group name to a tuple of class indices; raise a ValueError for unknown or repeated classes.
 
     Args:
-        groups: Classes by the name of the group, as indices or as names.
-        num_classes: Number of classes.
-        class_names: Names of the classes, if they have any.
+        groups: Group names with the classes of each, as indices or names. A class may be in several groups.
+        num_classes: Number of classes in total; indices must be below it.
+        class_names: Names of all classes in the order of their indices; empty if classes have no names.
     """
     class_names = list(class_names)
     index_of = {name: index for index, name in enumerate(class_names)}
@@ -73,7 +73,7 @@ def checked_groups(
 
 
 def checked_frequencies(class_frequencies: ArrayLike, num_classes: int | None = None) -> np.ndarray:
-    """Return frequencies as a (C,) array; reject infinite or negative numbers, and C other than ``num_classes``."""
+    """Return frequencies as a (C,) array; raise a ValueError for negative or infinite ones, or wrong C."""
     try:
         frequencies = as_array(class_frequencies)
     except (TypeError, ValueError) as error:
@@ -95,11 +95,11 @@ def checked_frequencies(class_frequencies: ArrayLike, num_classes: int | None = 
 
 
 def read_class_frequencies(path: str | os.PathLike) -> tuple[np.ndarray, float | None]:
-    """Read class frequencies, and the number of images (None if it is not in the file), from a json file.
+    """Return (class frequencies, number of images) from a json file: a (C,) array, and a number or None if absent.
 
-    The file holds a list, or an object with the list under ``class_frequencies`` and, optionally, the number of images
-    under ``num_samples``. The key ``class_freq``, which the published lists of VOC-LT and COCO-LT use, means the same
-    as ``class_frequencies``.
+    The file holds a list of frequencies, or an object with this list under ``class_frequencies``. The object may have
+    the number of images under ``num_samples``. The key ``class_freq`` of the published files of VOC-LT and COCO-LT is
+    accepted for ``class_frequencies``.
     """
     try:
         content = json.loads(Path(path).expanduser().read_text(encoding='utf-8'))
@@ -117,5 +117,5 @@ def read_class_frequencies(path: str | os.PathLike) -> tuple[np.ndarray, float |
 
 
 def load_class_frequencies(path: str | os.PathLike) -> np.ndarray:
-    """Read the (C,) class frequencies from a json file in the form of :func:`read_class_frequencies`."""
+    """Return the (C,) class frequencies from a json file; :func:`read_class_frequencies` describes its format."""
     return read_class_frequencies(path)[0]

@@ -1,4 +1,4 @@
-"""Logistic recalibration of log-odds: its negative log-likelihood, and the best line by Newton's method in float64."""
+"""Logistic recalibration of log-odds: the negative log-likelihood, and a line fitted by Newton's method in float64."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
@@ -14,9 +14,9 @@ LAST_STEP = 1e-12
 
 
 def logistic_loss(log_odds: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    r"""Compute the negative log-likelihood of each label at its log-odds, exact in both tails.
+    r"""Return the negative log-likelihood of each label, in the shape of ``labels``, given its log-odds :math:`x`.
 
-    It is :math:`y \log(1 + e^{-x}) + (1 - y) \log(1 + e^x)`, where the label :math:`y` may be soft.
+    It is :math:`y \log(1 + e^{-x}) + (1 - y) \log(1 + e^x)` for a label :math:`y` in [0, 1], exact in both tails.
     """
     against = np.where(labels > 0.5, -log_odds, log_odds)  # log-odds of the less likely label
     soft = np.minimum(labels, 1 - labels)
@@ -25,11 +25,10 @@ def logistic_loss(log_odds: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def logistic_parts(intercept: float, slope: float, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Compute the loss of each label at log-odds ``intercept + slope * x``, and its derivatives.
+    """Compute the logistic loss of each label y at log-odds a + b x, for intercept a and slope b, and its derivatives.
 
-    Returns:
-        Six arrays of the shape of x: the loss; its derivatives by intercept a and slope b; and its second derivatives
-        by a twice, by a and b, and by b twice.
+    Return a tuple of six arrays in the shape of x: the loss; its first derivatives by a and by b; and its second
+    derivatives by a and a, by a and b, and by b and b.
     """
     t = intercept + slope * x
     decay = np.exp(-np.abs(t))
@@ -42,10 +41,10 @@ def logistic_parts(intercept: float, slope: float, x: np.ndarray, y: np.ndarray)
 def line_derivatives(
     blocks: Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]], centre: float, width: float
 ) -> Callable[[np.ndarray], Derivatives]:
-    """Return a function that computes the mean logistic loss, and its derivatives, at a point (intercept, slope).
+    """Return a function from a point (intercept, slope) to (mean logistic loss, its gradient, its second derivatives).
 
-    The log-odds are ``intercept + slope * (x - centre) / width``; ``blocks`` returns x and labels y, block by block.
-    ``centre`` and ``width`` should be about the mean and range of x: they reduce the rounding of Newton's equations.
+    The log-odds are ``intercept + slope * (x - centre) / width``. ``blocks()`` yields pairs of arrays (x, labels).
+    With ``centre`` near the mean of x and ``width`` near its range, Newton's method has small rounding errors.
     """
 
     def derivatives(point: np.ndarray) -> Derivatives:
@@ -63,12 +62,10 @@ def line_derivatives(
 def minimise(
     derivatives: Callable[[np.ndarray], Derivatives], start: np.ndarray, at_start: Derivatives | None = None
 ) -> tuple[np.ndarray, bool]:
-    """Minimise a convex function by Newton's method, halving steps that do not lower it enough.
+    """Minimise a convex function by Newton's method. Halve a step while it lowers the function too little.
 
-    ``derivatives`` computes value, gradient and second derivatives at a point; ``at_start`` has them at ``start``.
-
-    Returns:
-        The last point, and whether it is the minimum; False if rounding makes the second derivatives useless.
+    ``derivatives`` maps a point to (value, gradient, second derivatives); ``at_start`` is its result at ``start``, or
+    None to compute it. Return (last point, whether it is the minimum), False if rounding or the step limit prevent it.
     """
     point = start
     value, gradient, curvature = at_start or derivatives(start)
@@ -95,17 +92,17 @@ def minimise(
 def fit_bounded_line(
     x: np.ndarray, y: np.ndarray, lower: float, upper: float, with_intercept: bool = True
 ) -> tuple[float, float]:
-    """Fit log-odds ``slope * x + intercept`` to labels by maximum likelihood, with the slope between two bounds.
+    """Fit log-odds ``slope * x + intercept`` to labels by maximum likelihood, with the slope in [lower, upper].
 
     Args:
-        x: (n,) log-odds.
+        x: (n,) log-odds before the fit.
         y: (n,) labels in [0, 1], not all 0 and not all 1.
-        lower: Least slope.
-        upper: Greatest slope.
-        with_intercept: Whether to fit an intercept; otherwise it is 0.
+        lower: Smallest slope allowed.
+        upper: Largest slope allowed.
+        with_intercept: Whether to fit the intercept; if not, it is 0.
 
     Returns:
-        Slope and intercept. The slope is 1, or the nearest bound, if the log-odds do not determine it (all are 0).
+        A tuple (slope, intercept). The slope is 1, or the nearest bound, if all x are equal (all 0 without intercept).
     """
     rate = y.mean()
     centre = x.mean() if with_intercept else 0.0
