@@ -1,1 +1,1 @@
-"""Share among all losses: inputs, reduction, memory, class frequencies."""
+"""Code that all losses share: input checks, reduction, per-sample memory and class frequencies."""

@@ -1,4 +1,4 @@
-"""Base classes of all losses: the call convention, settings, unknown labels, reduction and the link."""
+"""Base classes of all losses: arguments, unknown labels, reduction, and the link from logits to probabilities."""
 
 import inspect
 from collections.abc import Callable
@@ -19,22 +19,21 @@ from .reduction import REDUCTIONS, Values, reduce_values, weigh_samples, weight_
 
 
 class MultiLabelLoss(DetectionProtocol, nn.Module):
-    """Base of every loss.
+    """Base class of every loss: it checks inputs, leaves unknown labels out, applies weights and reduces.
 
-    A subclass writes :meth:`values` and nothing else. One whose values have several means writes :meth:`parts_of`
-    instead. A loss that is a function of logits, targets and settings is a :class:`FunctionLoss`.
+    A subclass implements :meth:`values`, the unreduced loss. A subclass whose loss is a sum of separate means
+    implements :meth:`parts_of` instead. A loss that only wraps a function is a :class:`FunctionLoss`.
 
     Args:
-        reduction: ``'mean'`` over the known labels (over samples for a loss with one value a sample), ``'sum'`` or
-            ``'none'``.
-        loss_weight: Factor of the reduced loss.
-        link: The map from logits to probabilities: a :class:`Link` or its config. ``None`` means the loss's own link.
-            That is the sigmoid for most losses. A loss that is not pointwise takes the link of the :class:`SumLoss`
-            that it is part of.
-        use_sigmoid: Always True: every class is scored by itself. Configs of other projects pass it on.
-        check_inputs: Whether every call checks that labels are valid and logits are finite. Without the check, bad
-            input gives a bad loss, and a GPU need not be waited for.
-        own_link: The link that a subclass gives itself.
+        reduction: ``'mean'`` over the known labels (over the samples if the loss has one value per sample), ``'sum'``
+            or ``'none'``.
+        loss_weight: Factor of the loss.
+        link: Map from logits to probabilities: a :class:`Link` or its config. ``None`` is the default link of the loss,
+            mostly the sigmoid. A loss that is not pointwise then takes the link of the :class:`SumLoss` around it.
+        use_sigmoid: Must be True, because every class is scored by itself. MMDetection reads it from the config.
+        check_inputs: Whether every call checks that labels are valid and logits are finite. Without the checks, invalid
+            input silently gives a wrong loss, and the CPU need not wait for the GPU.
+        own_link: Default link, which a subclass passes; not for configs.
         compile: Whether the loss runs through :func:`torch.compile`. Compiled, it does not check its inputs.
     """
 
@@ -95,7 +94,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
             self.switch_compile_on()
 
     def switch_compile_on(self) -> None:
-        """Compile the loss by :func:`torch.compile`. Copies of it are compiled as well."""
+        """Compile the loss by :func:`torch.compile`. Copies and unpickled versions of the loss are compiled, too."""
         self.compiled = True
         self.compile(**compat.compile_settings())
 
@@ -105,24 +104,24 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
             self.compile(**compat.compile_settings())
 
     def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        """Compute the unreduced loss.
+        """Return the unreduced loss, one value per label (N, C), or one per sample (N,) if not ``pointwise``.
 
         Args:
             logits: (N, C), float32 or float64.
-            target: (N, C) of the logits' dtype; 1, 0, -1 for unknown, or soft where ``soft_targets`` allows it. A
-                pointwise loss may return any finite value at an unknown label: the base leaves it out.
-            **kwargs: ``epoch`` and ``sample_idx`` where the caller knows them.
+            target: (N, C) of the logits' dtype; 1 positive, 0 negative, -1 unknown, or soft if ``soft_targets`` is
+                True. At an unknown label a pointwise loss may return any finite value: :meth:`parts_of` sets it to 0.
+            **kwargs: ``epoch`` and ``sample_idx`` if the caller knows them.
         """
         raise NotImplementedError
 
     def parts_of(self, logits: Tensor, target: Tensor, weight: Tensor | None, **kwargs) -> list[Values]:
-        """Compute the unreduced, weighted loss in parts. The parts are averaged separately, then added.
+        """Return a list of weighted, unreduced :class:`Values`. Each is reduced by itself; the loss is the sum.
 
         Args:
-            logits: (N, C).
-            target: (N, C), as in :meth:`values`.
-            weight: (N, 1) or (N, C), or None.
-            **kwargs: As in :meth:`values`.
+            logits: (N, C), float32 or float64.
+            target: Labels, (N, C), see :meth:`values`.
+            weight: Weights of samples, (N, 1), or of labels, (N, C); None without weights.
+            **kwargs: ``epoch`` and ``sample_idx``, passed on to :meth:`values`.
         """
         if self.pointwise:
             count = count_known(target)
@@ -144,14 +143,14 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
         reduction_override: str | None = None,
         **kwargs,
     ) -> Tensor:
-        """Compute the loss, in OpenMMLab's call convention.
+        """Return the reduced loss, a scalar; with ``'none'`` the weighted values, (N, C) or one per sample, (N,).
 
         Args:
             cls_score: Logits, (N, C). Half precision is computed in float32.
             target: (N, C) with 1 positive, 0 negative, -1 unknown, or a soft value in [0, 1]; or class indices (N,),
                 where C means background and -1 unknown.
-            weight: Factors of the unreduced values: (N,), (N, C) or flat (N * C,).
-            avg_factor: Divisor that replaces the count under ``'mean'``.
+            weight: Factors of the values, of samples (N,) or of labels, (N, C) or flat (N * C,). None without weights.
+            avg_factor: Divisor of the sum under ``'mean'``, in place of the number of known labels (or samples).
             reduction_override: Replaces ``reduction`` for this call.
             **kwargs: ``epoch`` and ``sample_idx``, for the losses that use them.
         """
@@ -180,31 +179,31 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
 
     @property
     def wants_training_labels(self) -> bool:
-        """Whether the loss needs the labels of the training set before it starts."""
+        """Whether :meth:`see_training_labels` must still be called before training. Always False here."""
         return False
 
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
-        """Take what the loss needs from the labels of the training set; ``TrainingSetHook`` calls it before training.
+        """Receive the labels of the training set before training, from ``TrainingSetHook``. Do nothing here.
 
         Args:
-            labels: (M, C), with 1 positive, 0 negative or unobserved, -1 unknown, or soft.
-            sample_idx: (M,), by which the samples are named in :meth:`forward`.
+            labels: (M, C) of M training images, with 1 positive, 0 negative or unobserved, -1 unknown, or soft.
+            sample_idx: Index of each image, (M,). Calls of :meth:`forward` name the image by the same index.
         """
 
     def synchronize(self) -> None:
-        """Share what the processes of a distributed training remember; ``TrainingSetHook`` calls it after an epoch."""
+        """Merge the per-sample memory of all processes; ``TrainingSetHook`` calls it each epoch. Do nothing here."""
 
     def adopt_link(self, link: Link) -> None:
-        """Take the link of the sum that this loss is part of, unless it has its own."""
+        """Use ``link``, that of a :class:`SumLoss` around this loss, unless it is pointwise or was given a link."""
         if self.adopts_link:
             self.link = link
 
     def probabilities(self, cls_score: Tensor) -> Tensor:
-        """Return the probabilities of logits, by the link of the loss."""
+        """Map logits to probabilities of the same shape by the link of the loss. Half precision becomes float32."""
         return self.link(promote(cls_score))
 
     def logit_probabilities(self, cls_score: Tensor) -> Tensor:
-        """Return the log-odds of :meth:`probabilities`, exact in the tails."""
+        """Map logits to the log-odds of :meth:`probabilities`, in the same shape. They are exact also near 0 and 1."""
         return self.link.logit_probabilities(promote(cls_score))
 
 
@@ -212,11 +211,12 @@ TERM_BUILDERS = dict(positive=build_positive, negative=build_negative)
 
 
 class FunctionLoss(MultiLabelLoss):
-    """A loss that is a function of logits, targets and settings.
+    """Base class of the losses that wrap a function of logits, targets and settings.
 
-    A subclass names the function. The arguments of the function that have a default are the settings: the loss takes
-    them next to the arguments of :class:`MultiLabelLoss`, with the same defaults, and passes them on in each call. The
-    settings ``positive`` and ``negative`` are terms, or their names in a config.
+    A subclass sets ``function``. Its settings are the arguments of ``function`` that have a default. The constructor
+    takes the settings, with the same defaults, next to the arguments of :class:`MultiLabelLoss`. Each call passes the
+    settings to ``function``. The settings ``positive`` and ``negative`` are terms (label costs as functions of the
+    logit) or their names.
     """
 
     function: ClassVar[Callable[..., Any]]
@@ -249,11 +249,11 @@ class FunctionLoss(MultiLabelLoss):
         self.check_settings()
 
     def own_link_of(self, settings: dict[str, Any]) -> Link | None:
-        """Return the link that makes the loss proper; None for the sigmoid."""
+        """Return the default link of the loss for its settings, a dict from name to value; None for the sigmoid."""
         return None
 
     def check_settings(self, **inputs: Any) -> None:
-        """Let the function raise its errors for bad settings now; ``inputs`` are its further arguments."""
+        """Call ``function`` once, so that bad settings raise an error. ``inputs`` are arguments but no settings."""
         # Without the terms: that of a user may need another number of classes.
         settings = {name: value for name, value in self.settings.items() if name not in TERM_BUILDERS}
         self.function(torch.zeros(1, 2), torch.zeros(1, 2), **inputs, **settings)
@@ -268,7 +268,7 @@ class FunctionLoss(MultiLabelLoss):
 
 
 def settings_signature(kind: type[MultiLabelLoss]) -> inspect.Signature:
-    """Return the settings of the function of a loss, with their defaults; none for a loss without a function."""
+    """Return a signature with the settings of a loss class and their defaults; empty if it wraps no function."""
     if not hasattr(kind, 'function'):
         return inspect.Signature()
     parameters = inspect.signature(kind.function).parameters.values()
@@ -276,7 +276,7 @@ def settings_signature(kind: type[MultiLabelLoss]) -> inspect.Signature:
 
 
 def parameters_of(kind: type[MultiLabelLoss]) -> list[inspect.Parameter]:
-    """Return what the constructor of a loss takes: its own arguments, its settings, and those of all losses."""
+    """Return the constructor parameters of a loss class: its own, its settings, those of :class:`MultiLabelLoss`."""
     common = inspect.signature(MultiLabelLoss.__init__).parameters.values()
     own = inspect.signature(kind.__init__).parameters.values()
     settings = list(settings_signature(kind).parameters.values())
@@ -295,7 +295,10 @@ def parameters_of(kind: type[MultiLabelLoss]) -> list[inspect.Parameter]:
 
 
 def build_link(link: Link | dict | None, own: Link) -> Link:
-    """Build the link of a loss from what it was given; by default its own, which is also the base of a fitted link."""
+    """Return ``link``, built if it is a config, or the default link ``own`` of the loss if it is None.
+
+    A :class:`ScaledLink` without a base gets ``own`` as its base.
+    """
     if link is None:
         return own
     built: object = MODELS.build(link) if isinstance(link, dict) else link

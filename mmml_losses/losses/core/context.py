@@ -1,4 +1,4 @@
-"""What a loss needs besides logits and targets: the epoch and the indices of the samples."""
+"""Training epoch and sample indices, which some losses need besides logits and targets."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,9 @@ from torch import Tensor
 
 
 def resolve_epoch(epoch: int | None, loss_name: str) -> int:
-    """Return the epoch, counted from 0: the one that was passed, or that of the running Runner.
+    """Return the epoch, counted from 0: ``epoch`` itself, or if it is None the epoch of MMEngine's running Runner.
 
-    Args:
-        epoch: The argument of the call.
-        loss_name: Name of the loss, for the error.
+    If both are unknown, raise a ValueError that names the loss by ``loss_name``.
     """
     if epoch is None:
         epoch = runner_info('epoch')
@@ -25,7 +23,10 @@ def resolve_epoch(epoch: int | None, loss_name: str) -> int:
 
 
 def resolve_max_epochs(max_epochs: int | None, loss_name: str) -> int:
-    """Return the length of the training in epochs: that of the config, or that of the running Runner."""
+    """Return ``max_epochs``, or if it is None the number of training epochs of MMEngine's running Runner.
+
+    If both are unknown, raise a ValueError that names the loss by ``loss_name``.
+    """
     if max_epochs is None:
         max_epochs = runner_info('max_epochs')
     if max_epochs is None:
@@ -39,12 +40,12 @@ def resolve_max_epochs(max_epochs: int | None, loss_name: str) -> int:
 def require_sample_idx(
     sample_idx: Tensor | Sequence[int] | None, loss_name: str, batch_size: int | None = None
 ) -> Tensor:
-    """Return the indices of the samples as an int64 tensor, (N,).
+    """Return the indices of a batch's samples in the training set as an int64 tensor, (N,). Check them first.
 
     Args:
-        sample_idx: The argument of the call.
+        sample_idx: Indices that the loss was called with. None raises a ValueError.
         loss_name: Name of the loss, for the error.
-        batch_size: The number of indices that there must be, if it is known.
+        batch_size: The required number of indices; None to accept any.
     """
     if sample_idx is None:
         raise ValueError(
@@ -63,5 +64,5 @@ def require_sample_idx(
 
 
 def runner_info(key: str) -> int | None:
-    """Return a fact of the running Runner: ``epoch`` (counted from 0) or ``max_epochs``; None without a Runner."""
+    """Return ``'epoch'`` (counted from 0) or ``'max_epochs'`` of MMEngine's running Runner; None if it is not known."""
     return MessageHub.get_current_instance().get_info(key, None)

@@ -1,4 +1,4 @@
-"""Protocol between a classification loss and the heads of MMDetection. Nothing here imports MMDetection."""
+"""Methods by which MMDetection's heads use a classification loss. Nothing here imports MMDetection."""
 
 from collections.abc import Callable
 
@@ -10,9 +10,9 @@ from torch.nn.functional import pad
 class DetectionProtocol:
     """Methods and attributes that MMDetection's heads look for on their loss; a base of :class:`MultiLabelLoss`.
 
-    A dense head reads the width of its classifier from the config of the loss, which therefore needs
-    ``use_sigmoid=True``, and requests activations of C classes. A RoI head calls :meth:`get_cls_channels` when it is
-    built, and treats the last activation as the background.
+    A dense head (RetinaNet) has C logits if the config of its loss has ``use_sigmoid=True``. It takes probabilities of
+    the C classes from :meth:`get_activation`. A RoI head (Faster R-CNN) takes its number of logits from
+    :meth:`get_cls_channels`. It treats the last column of :meth:`get_activation` as the background.
     """
 
     custom_cls_channels = True
@@ -28,26 +28,25 @@ class DetectionProtocol:
     """Whether the loss belongs to a RoI head. :meth:`get_cls_channels` sets it."""
 
     def get_cls_channels(self, num_classes: int) -> int:
-        """Return the number of logits of a RoI head, one for each class, and mark the loss as one of a RoI head.
+        """Return the number of logits of a RoI head: ``num_classes``, so none for the background. Set ``in_roi_head``.
 
-        The name is MMDetection's. Only RoI heads call this method, once, when they are built; it is the only sign by
-        which :meth:`get_activation`, which dense heads call as well, can tell the two apart.
+        MMDetection calls this method once, when a RoI head is built, and never for a dense head. It is therefore the
+        only sign by which :meth:`get_activation`, which both kinds of heads call, can tell them apart.
         """
         self.in_roi_head = True
         return num_classes
 
     def get_activation(self, cls_score: Tensor) -> Tensor:
-        """Return the probabilities of logits (N, C), for a RoI head with a column of zeros for the background.
+        """Return probabilities of logits (N, C): (N, C), or in a RoI head (N, C + 1) with zeros in the last column.
 
-        RoI heads drop the last column of (N, C + 1) unread. Without the extra column they would never detect the last
-        class.
+        The last column is the background, which RoI heads drop. Without it they would drop the last class instead.
         """
         probabilities = self.probabilities(cls_score)
         return pad(probabilities, (0, 1)) if self.in_roi_head else probabilities
 
     @torch.no_grad()
     def get_accuracy(self, cls_score: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Return the percentage of proposals whose label is predicted, for the log of a RoI head.
+        """Return ``dict(acc=...)`` for the log: the percentage of correctly classified proposals, a scalar; 0 if none.
 
         Args:
             cls_score: Logits, (N, C).
@@ -62,41 +61,36 @@ class DetectionProtocol:
 
     @property
     def reason_against_anchors(self) -> str | None:
-        """Reason why the loss is unsupported on anchors, queries and proposals; None if it is supported."""
+        """Reason why the loss cannot train on a detector's anchors, queries and proposals; None if it can."""
         if self.remembers_samples:
             return 'it remembers every sample of the training set, and anchors are not samples that come again'
         return self.own_reason_against_anchors()
 
     def own_reason_against_anchors(self) -> str | None:
-        """Return a reason of the subclass for :attr:`reason_against_anchors`, or None."""
+        """Return why a loss of this subclass cannot train on a detector's anchors; None if it can."""
         # A method, because torch.compile reads the wrong property through super() (seen in 2.13).
         return None
 
     def reject_anchors(self, cls_score: Tensor, target: Tensor) -> None:
-        """Raise a ValueError for targets of a detector if the loss is unsupported there.
-
-        Args:
-            cls_score: Logits, (N, C).
-            target: Class indices, (N,).
-        """
+        """Raise a ValueError if ``target`` (N,) has the background index and the loss cannot train on anchors."""
         if self.reason_against_anchors is not None and has_background(cls_score, target):
             raise ValueError(f'{type(self).__name__} cannot be the loss of a detector: {self.reason_against_anchors}')
 
     def leave_out_ignored(self, target: Tensor, weight: Tensor) -> Tensor:
-        """Mark labels of weight 0 as unknown if the loss compares the anchors of a call.
+        """Return ``target`` with -1 (unknown) at labels of weight 0; unchanged if ``looks_across_samples`` is False.
 
-        MMDetection passes an anchor that it ignores as background of weight 0. Such an anchor must neither compete with
-        others for rejection or correction, nor be counted.
+        MMDetection passes an anchor that it ignores as background of weight 0. A loss that looks across samples must
+        not count such an anchor, or compare it with others.
 
         Args:
-            target: (N, C).
-            weight: (N, 1) or (N, C).
+            target: Labels, (N, C).
+            weight: Weights of anchors, (N, 1), or of labels, (N, C).
         """
         return target.masked_fill(weight == 0, -1) if self.looks_across_samples else target
 
 
 def has_background(cls_score: Tensor, target: Tensor) -> bool:
-    """Return whether targets are class indices that contain the background, C. Only detectors pass such targets."""
+    """Return whether ``target`` holds class indices (N,), one of them C, the background. Only detectors pass those."""
     are_indices = target.dim() == 1 and cls_score.dim() == 2 and not target.is_floating_point()
     return are_indices and _has_index(target, cls_score.size(1))
 

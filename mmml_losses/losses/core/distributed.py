@@ -7,14 +7,14 @@ from torch import Tensor
 
 @torch.compiler.disable  # compiled code continues after the exchange
 def join_batches(*batches: Tensor | None) -> list[Tensor | None]:
-    """Join the samples of all processes, in the order of their ranks. Every process must call this.
+    """Concatenate each tensor over all processes in rank order; return the list. All processes must call this.
 
-    A loss of the joined batch is the same on all processes, and trains as in one process with all samples. DDP averages
-    the gradients; each process therefore returns the gradient of its own samples times the number of processes.
+    The loss of the joined batch is equal on all processes. Its gradient is passed back to the process's own samples,
+    times the number of processes: DDP averages gradients, so training is as in one process with all samples.
 
     Args:
-        *batches: Tensors of this process; None on one process must be None on all. Processes may have different
-            numbers of rows.
+        *batches: Tensors of this process. Their numbers of rows may differ between processes. A tensor that is None, on
+            all processes, stays None.
     """
     lengths = torch.tensor([0 if batch is None else len(batch) for batch in batches])
     sizes = torch.stack(all_gather(lengths), dim=1).tolist()
@@ -22,7 +22,7 @@ def join_batches(*batches: Tensor | None) -> list[Tensor | None]:
 
 
 def sum_over_ranks(number: float | Tensor) -> Tensor:
-    """Add the numbers of all processes."""
+    """Return the sum of ``number`` over all processes, a float32 tensor. All processes must call this."""
     total = torch.as_tensor(number, dtype=torch.float32).detach().clone()
     all_reduce(total)
     return total

@@ -21,18 +21,18 @@ THREE_WAYS = (
 
 
 class ClassFrequencies(nn.Module):
-    """The number of training images of each class, and of all training images.
+    """Numbers of training images: ``counts`` (C,) of those that have each class, and ``num_samples`` of all.
 
-    Both are buffers: they are saved in checkpoints, so that a model that is only tested needs neither list nor hook.
-    The config and the training set take precedence over a checkpoint, because fine-tuning changes the training set; a
-    warning is logged if they differ. The counts stay in float32 if the model is converted to half precision.
+    Both are buffers. A checkpoint saves them, so that testing a trained model needs neither counts in the config nor a
+    hook. Numbers from the config or the training set replace those of a checkpoint, because fine-tuning changes the
+    training set. A warning is logged if they differ. They stay in float32 if the model is converted to half precision.
 
     Args:
-        class_frequencies: A list of counts; the path of a json file with such a list, or with
-            ``{"class_frequencies": [...], "num_samples": ...}`` (the key ``class_freq`` works as well); or None to
-            count them in the training set (:meth:`count`) or to load them from a checkpoint.
-        num_samples: Training images; not needed where the file has them.
-        needs_num_samples: Whether the number of images must be known, too.
+        class_frequencies: A list of counts; or the path of a json file with such a list, or with
+            ``{"class_frequencies": [...], "num_samples": ...}`` (or ``class_freq``). None to count them in the training
+            set (:meth:`count`) or to load them from a checkpoint.
+        num_samples: Number of training images; not needed if the file has it.
+        needs_num_samples: Whether a list of counts must come with ``num_samples``.
     """
 
     counts: Tensor
@@ -65,22 +65,22 @@ class ClassFrequencies(nn.Module):
 
     @property
     def known(self) -> bool:
-        """Whether the counts are known."""
+        """Whether the counts are known: from the config, the training set or a checkpoint."""
         return self.counts.numel() > 0
 
     @property
     def wants_training_labels(self) -> bool:
-        """Whether the frequencies are still to be counted in the training set.
+        """Whether :meth:`count` should still be called: neither the config nor the training set has given counts.
 
-        The frequencies of a checkpoint may be those of another training set, so they do not end the wish to count.
+        Counts from a checkpoint are not enough, because they may come from another training set.
         """
         return self.source in (None, 'checkpoint')
 
     def count(self, labels: Tensor) -> None:
-        """Count the positives of each class in the labels of the training set, in place of earlier counts.
+        """Count the positives of each class in the labels of the training set. Replace earlier counts.
 
         Args:
-            labels: (M, C), with 1 positive, 0 negative, -1 unknown (not counted), or soft: 0.3 counts as 0.3.
+            labels: (M, C) of M images, with 1 positive, 0 negative, -1 unknown (not counted), or soft: 0.3 adds 0.3.
         """
         if labels.dim() != 2:
             raise ValueError(f'labels must be of shape (M, C), got {tuple(labels.shape)}')
@@ -91,7 +91,7 @@ class ClassFrequencies(nn.Module):
             self._warn_if_other(*before)
 
     def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the counts (C,) and the number of images, in the dtype and on the device of the logits (N, C)."""
+        """Return (counts, num_samples), (C,) and a scalar, in the dtype of ``logits``. Unknown num_samples is 0."""
         if not self.known:
             raise ValueError(f'class frequencies are not known yet: {THREE_WAYS}')
         if self.counts.numel() != logits.size(1):
@@ -118,7 +118,7 @@ class ClassFrequencies(nn.Module):
         self.source = source
 
     def _warn_if_other(self, counts: Tensor, num_samples: Tensor) -> None:
-        """Log a warning if a checkpoint has other frequencies than those in use."""
+        """Log a warning if the arguments, which are those of a checkpoint, differ from the numbers in use."""
         same = counts.shape == self.counts.shape and bool((counts.to(self.counts) == self.counts).all())
         if same and (num_samples == 0 or self.num_samples == 0 or num_samples.to(self.num_samples) == self.num_samples):
             return
@@ -142,7 +142,7 @@ class ClassFrequencies(nn.Module):
     def _load_from_state_dict(
         self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
     ) -> None:
-        """Load counts of any length, unless the config or the training set has given some."""
+        """Load counts of any length from a checkpoint, unless the config or the training set has given counts."""
         keys = [f'{prefix}counts', f'{prefix}num_samples']
         if not all(key in state_dict for key in keys):
             if strict and not self.known:
@@ -160,7 +160,10 @@ class ClassFrequencies(nn.Module):
 
 
 def load_counts(path: str | Path, num_samples: float | None) -> tuple[np.ndarray, float | None]:
-    """Read counts and the number of images from a json file, and check that the number agrees with the config's."""
+    """Return (counts, number of images) of a json file; the number is ``num_samples`` (or None) if the file has none.
+
+    Raise a ValueError if the file cannot be read, or if file and argument have different numbers of images.
+    """
     try:
         counts, in_file = read_class_frequencies(path)
     except OSError as error:
@@ -173,7 +176,7 @@ def load_counts(path: str | Path, num_samples: float | None) -> tuple[np.ndarray
 def check_class_frequencies(
     counts: Sequence[float] | np.ndarray | Tensor, num_samples: float | None
 ) -> tuple[Tensor, float | None]:
-    """Check class counts against the number of images, and return both, the counts as a float64 tensor (C,)."""
+    """Return (counts, num_samples), the counts as a float64 tensor (C,). Raise a ValueError for invalid numbers."""
     counts = torch.as_tensor(checked_frequencies(counts), dtype=torch.float64)
     if not counts.numel():
         raise ValueError('class_frequencies must be one number for each class, got none')

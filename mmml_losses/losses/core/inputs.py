@@ -1,4 +1,4 @@
-"""Conversion and checks of logits and targets. Unknown labels (-1) pass; the functions leave them out."""
+"""Convert and check logits and targets. Unknown labels (-1) are valid here; the losses leave them out."""
 
 import math
 
@@ -9,16 +9,16 @@ from ...functional.sets import promote_half
 
 
 def promote(logits: Tensor) -> Tensor:
-    """Convert half precision to float32; return float32 and float64 unchanged."""
+    """Convert half precision to float32; return float32 and float64 unchanged. Raise a TypeError for integers."""
     if not logits.is_floating_point():
         raise TypeError(f'cls_score must be a floating-point tensor, got {logits.dtype}')
     return promote_half(logits)
 
 
 def one_hot_targets(target: Tensor, logits: Tensor) -> Tensor:
-    """Convert targets (N, C), or class indices (N,), to targets (N, C) in the dtype of the logits.
+    """Return targets (N, C) in the dtype of ``logits``, (N, C). ``target`` has this shape, or is class indices (N,).
 
-    Index C is background, a row of zeros; index -1 is unknown, a row of -1.
+    Index C is the background and becomes a row of zeros. Index -1 is unknown and becomes a row of -1.
     """
     if not isinstance(target, Tensor):
         raise TypeError(f'target must be a tensor, got {type(target).__name__}')
@@ -45,7 +45,7 @@ def one_hot_targets(target: Tensor, logits: Tensor) -> Tensor:
 
 
 def count_known(target: Tensor) -> Tensor | int:
-    """Count the labels that are not -1."""
+    """Return the number of known labels (not -1): an int if all are known (seen on CPUs only), else a tensor."""
     # On a CPU the minimum takes an eighth of the time of the count; on a GPU it would have to be waited for.
     cheap = target.device.type == 'cpu' and not torch.compiler.is_compiling() and target.numel()
     if cheap and target.amin().item() >= 0:
@@ -54,7 +54,7 @@ def count_known(target: Tensor) -> Tensor | int:
 
 
 def check_logits(logits: Tensor) -> None:
-    """Raise a ValueError for logits that are not finite, with the position of the first."""
+    """Raise a ValueError for logits (N, C) with NaN or infinity. The error names the first sample and class."""
     # One pass without a temporary: where an entry is not finite, the sum is not.
     if math.isfinite(logits.detach().sum().item()):
         return
@@ -68,7 +68,7 @@ def check_logits(logits: Tensor) -> None:
 
 
 def check_targets(target: Tensor, soft: bool, loss_name: str) -> None:
-    """Raise a ValueError for labels that are not 1, 0, -1 or between 0 and 1."""
+    """Raise a ValueError for labels other than 1, 0, -1 or, only if ``soft``, values between 0 and 1."""
     if not target.numel():
         return
     low, high = (bound.item() for bound in target.aminmax())

@@ -1,4 +1,4 @@
-"""Memory of a loss for the samples of the training set, from epoch to epoch."""
+"""Store values for each sample of the training set, which a loss remembers from epoch to epoch."""
 
 from collections.abc import Callable
 
@@ -12,30 +12,26 @@ _SOFT_LABEL_STEPS = 1 << 20
 
 
 def fingerprint_rows(target: Tensor) -> Tensor:
-    """Compute a hash above 0 of each row of labels, (N,) int64.
-
-    Args:
-        target: (N, C).
-    """
+    """Return a hash of each row of labels (N, C), (N,) int64. All hashes are above 0."""
     digits = (target.float() * _SOFT_LABEL_STEPS).round().long()
     powers = torch.full((target.size(1),), _MULTIPLIER, device=target.device).cumprod(0)
     return ((digits * powers).sum(dim=1) & torch.iinfo(torch.int64).max) | 1
 
 
 class SampleMemory(nn.Module):
-    """A table with a row of C values for every sample of the training set, by sample index.
+    """Table with one row of C values per sample of the training set; the row number is the sample's index.
 
-    The table grows to the largest index that it meets, is part of the state dict and moves with the module. It is not a
-    buffer, because copies of a model (EMA) and DDP's broadcast expect buffers to have one size and one content on all
-    processes. Of several values that are written to an entry, by any process in any order, the largest is kept.
+    The table grows to the largest index so far, is saved in the state dict and moves with the module. It is not a
+    buffer: EMA copies and DDP's broadcast expect buffers of one size and content on all processes. If several values
+    are written for the same sample and class, by any process in any order, the largest is kept.
 
-    A fingerprint of the labels of every sample is kept as well. A sample that comes back with other labels is another
-    sample with the same index, or has been blended with another sample. Both are errors.
+    A hash of the labels of every sample is stored, too. A sample whose labels change raises an error: either two
+    samples share the index, or the sample was mixed with another (mixup).
 
     Args:
         owner: Name of the loss, for errors.
-        dtype: Of the values.
-        fill: The value of entries that were never written. No value that is written may be smaller.
+        dtype: Dtype of the values.
+        fill: The value before anything is written. No value that is written may be smaller.
     """
 
     def __init__(self, owner: str, dtype: torch.dtype = torch.uint8, fill: float = 0):
@@ -49,13 +45,13 @@ class SampleMemory(nn.Module):
         self.unshared = False  # whether anything was noted that other processes do not know
 
     def visit(self, sample_idx: Tensor, target: Tensor, epoch: int | None = None, remember: bool = True) -> bool:
-        """Raise a ValueError if an index had other labels before, and note the epoch.
+        """Raise a ValueError if a sample had other labels before; store the hashes of new samples, and the epoch.
 
         Args:
-            sample_idx: (N,), from 0.
-            target: (N, C), the labels of the samples.
-            epoch: The epoch, if it is known.
-            remember: Whether to store anything, as in training.
+            sample_idx: Indices of the samples from 0, (N,).
+            target: Labels of the samples, (N, C).
+            epoch: The current epoch; None if it is not known.
+            remember: Whether to store hashes and epoch; False outside training.
 
         Returns:
             Whether this batch is the first of a new epoch; False without ``epoch`` or ``remember``.
@@ -78,7 +74,7 @@ class SampleMemory(nn.Module):
         return self._note_epoch(epoch) if remember else False
 
     def read(self, sample_idx: Tensor, classes: int) -> Tensor:
-        """Return a copy of the rows of samples, (N, ``classes``). An unseen sample has a row of the fill value."""
+        """Return a copy of the rows of samples, (N, ``classes``). Rows of new samples have the fill value."""
         indices = sample_idx.to(self.table.device)
         rows = self.table.new_full((len(indices), classes), self.fill)
         here = indices < self.size
@@ -87,11 +83,9 @@ class SampleMemory(nn.Module):
         return rows
 
     def write(self, sample_idx: Tensor, rows: Tensor) -> None:
-        """Set the entries of samples to the maximum of the present and the given values.
+        """Replace the values of samples by ``rows`` (N, C) where ``rows`` is larger.
 
-        Args:
-            sample_idx: (N,). The same sample may occur several times.
-            rows: (N, C).
+        ``sample_idx`` (N,) are the indices of the samples, and may repeat an index.
         """
         self._reserve(sample_idx, rows.size(1))
         indices = sample_idx.to(self.table.device)
@@ -100,15 +94,15 @@ class SampleMemory(nn.Module):
         self.unshared = True
 
     def rows(self) -> Tensor:
-        """Return the rows of all samples so far, (M, C), not copied."""
+        """Return the rows of all indices up to the largest so far, (M, C), as a view of the table."""
         return self.table[: self.size]
 
     def clear(self) -> None:
-        """Erase all that was written, and keep the memory allocated."""
+        """Reset all values to the fill value. The size of the table and the hashes of the labels stay."""
         self.table.fill_(self.fill)
 
     def synchronize(self) -> None:
-        """Merge the tables of all processes, each of which must call this."""
+        """Merge the tables of all processes: the largest value is kept. Every process must call this."""
         if get_world_size() > 1:
             shape = torch.tensor([self.size, self.table.size(1)], device=self.table.device)
             all_reduce(shape, 'max')
@@ -139,7 +133,7 @@ class SampleMemory(nn.Module):
         return starts
 
     def _reserve(self, sample_idx: Tensor, classes: int) -> None:
-        """Make room for samples."""
+        """Grow the table to the largest index of ``sample_idx`` and to ``classes`` columns."""
         if sample_idx.numel():
             lowest, highest = (bound.item() for bound in sample_idx.aminmax())
             if lowest < 0:

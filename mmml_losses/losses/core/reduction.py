@@ -1,4 +1,4 @@
-"""Reduction of values to one number. The values of unknown labels are 0 already."""
+"""Weigh and reduce the values of a loss. The values of unknown labels are 0 already."""
 
 import operator
 from collections.abc import Iterable
@@ -12,11 +12,11 @@ REDUCTIONS = ('none', 'mean', 'sum')
 
 
 class Values(NamedTuple):
-    """Unreduced values of a loss, and the number that their mean divides by.
+    """Unreduced values of a loss, and the divisor of their mean.
 
     Args:
-        values: One per label (N, C), or one per set of labels, such as (N,) or (C,).
-        count: The number that ``'mean'`` divides by.
+        values: One value per label (N, C), or per set of compared labels, such as (N,) or (C,).
+        count: The number that ``'mean'`` divides the sum by: the known labels, or the sets that count.
     """
 
     values: Tensor
@@ -24,7 +24,10 @@ class Values(NamedTuple):
 
 
 def weight_matrix(weight: Tensor, target: Tensor) -> Tensor:
-    """Reshape the caller's weight to (N, 1) or (N, C)."""
+    """Return the weight as (N, 1) if it is (N,), or as (N, C) if it is (N, C) or flat (N * C,).
+
+    ``target`` (N, C) gives N and C. Any other shape raises a ValueError.
+    """
     samples, classes = target.shape
     if weight.shape == (samples,):
         return weight.unsqueeze(1)
@@ -37,17 +40,17 @@ def weight_matrix(weight: Tensor, target: Tensor) -> Tensor:
 
 
 def weigh_samples(weight: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the weights of whole samples, (N,), for a loss that compares the labels of a sample.
+    """Convert weights of labels to weights of samples, for a loss that compares the labels of a sample.
 
-    Such a loss cannot weigh single labels. A label of weight 0 becomes unknown, which takes it out of every sum over
-    labels, and the other weights of a row must agree.
+    Such a loss cannot weigh single labels. A label of weight 0 in (N, C) becomes unknown, so that no comparison
+    includes it. The other weights of a sample must be equal; otherwise a ValueError is raised.
 
     Args:
-        weight: (N, 1) or (N, C).
-        target: (N, C).
+        weight: Weights of samples, (N, 1), or of labels, (N, C).
+        target: Labels, (N, C).
 
     Returns:
-        The weights, and the target to compute on.
+        (weight, target): one weight per sample, (N,), and the labels (N, C), with -1 where a label had weight 0.
     """
     if weight.size(1) == 1 and target.size(1) != 1:
         return weight.squeeze(1), target
@@ -61,12 +64,12 @@ def weigh_samples(weight: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def reduce_values(parts: list[Values], reduction: str, avg_factor: float | Tensor | None) -> Tensor:
-    """Reduce the parts of a loss, and add them.
+    """Reduce each part of a loss and return the sum of the results, a scalar.
 
     Args:
-        parts: The weighted values.
+        parts: The weighted values. There must be one part for ``'none'``, which returns its values unreduced.
         reduction: ``'none'``, ``'mean'`` or ``'sum'``.
-        avg_factor: Divisor that replaces the count of the mean.
+        avg_factor: Divisor of the sum of all values under ``'mean'``, in place of the counts; None to use the counts.
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f'reduction_override must be one of {REDUCTIONS}, got {reduction!r}')
