@@ -1,4 +1,4 @@
-"""Links as modules: maps from logits to probabilities that a loss owns and a config names."""
+"""Links: maps from logits to probabilities, as modules that are part of a loss and that configs can name."""
 
 import inspect
 from collections.abc import Callable
@@ -18,27 +18,27 @@ LARGEST_SCALE = 100.0
 
 
 class Link(nn.Module):
-    """Map from logits to probabilities: ``link(logits)`` are the probabilities."""
+    """Map from logits to probabilities: ``link(logits)`` returns probabilities of the same shape."""
 
     def forward(self, logits: Tensor) -> Tensor:
         return F.sigmoid_link(self.logit_probabilities(logits))
 
     def logit_probabilities(self, logits: Tensor) -> Tensor:
-        """Compute the log-odds of the probabilities, without rounding to probabilities first."""
+        """Return the log-odds, log(p / (1 - p)), of the probabilities p of logits, exact also near 0 and 1."""
         raise NotImplementedError
 
     def inverse_logit_probabilities(self, log_odds: Tensor) -> Tensor:
-        """Invert :meth:`logit_probabilities`."""
+        """Return the logits that :meth:`logit_probabilities` maps to ``log_odds``, in the same shape."""
         raise NotImplementedError
 
     def inverse(self, probabilities: Tensor) -> Tensor:
-        """Compute the logits that have these probabilities."""
+        """Return the logits that the link maps to ``probabilities``, in the same shape and dtype."""
         return self.inverse_logit_probabilities(probabilities.double().logit()).to(probabilities.dtype)
 
 
 @MODELS.register_module()
 class SigmoidLink(Link):
-    """The logistic link, of BCE and of every loss that has no other."""
+    """Link whose probability is the sigmoid of the logit; the default of BCE and of most other losses."""
 
     def logit_probabilities(self, logits: Tensor) -> Tensor:
         return logits
@@ -48,9 +48,9 @@ class SigmoidLink(Link):
 
 
 class FunctionLink(Link):
-    """A link that is a function of the logit and of constants. A subclass names the function and its inverse.
+    """Base of the links that are a function of the logit and of constants, such as slopes.
 
-    The arguments are the constants of the function, with its defaults.
+    A subclass sets the function and its inverse. The arguments are the constants, with the function's defaults.
     """
 
     log_odds_of: ClassVar[Callable[..., Tensor]]
@@ -76,10 +76,10 @@ class FunctionLink(Link):
 
 @MODELS.register_module()
 class SPALink(FunctionLink):
-    """The link of SPA (see :func:`mmml_losses.functional.spa_link`).
+    """Link that maps logits trained with SPA to probabilities (see :func:`mmml_losses.functional.spa_link`).
 
     Args:
-        **constants: Scales, slopes and shifts, as in :class:`SPALoss`.
+        **constants: The arguments of :class:`SPALoss`: scales, slopes and shifts of the positive and negative term.
     """
 
     log_odds_of = staticmethod(F.spa_logit_probabilities)
@@ -88,12 +88,12 @@ class SPALink(FunctionLink):
 
 @MODELS.register_module()
 class PhiLink(FunctionLink):
-    """The link of Focal and ASL (see :func:`mmml_losses.functional.phi_link`), with an inverse where the margin is 0.
+    """Link that maps logits trained with Focal or ASL to probabilities (see :func:`mmml_losses.functional.phi_link`).
 
     Args:
-        **constants: The powers ``gamma_positive`` and ``gamma_negative``, the probability shift ``margin`` of the
-            negatives, with which small logits all have the probability 0, and the weight ``alpha`` of the positives
-            beside 1 - alpha of the negatives, as Focal has it in detectors.
+        **constants: The focusing powers ``gamma_positive`` and ``gamma_negative``; the probability shift ``margin`` of
+            the negatives; and ``alpha``, the weight of the positives, where that of the negatives is 1 - alpha. Unless
+            ``margin`` is 0, all small logits have the probability 0 and the link has no inverse.
     """
 
     log_odds_of = staticmethod(F.phi_logit_probabilities)
@@ -101,20 +101,20 @@ class PhiLink(FunctionLink):
 
 
 class Fit(NamedTuple):
-    """Mean negative log-likelihood of the known labels before and after a fit."""
+    """Mean negative log-likelihood of the known labels, ``before`` and ``after`` the fit of a link."""
 
     before: float
     after: float
 
 
 class ScaledLink(Link):
-    """A link on top of another, with parameters that are fitted after training, on held-out data.
+    """Base of the links that scale the log-odds of another link by parameters fitted to held-out data after training.
 
-    The values are buffers: they go into the checkpoint and no optimiser sees them. They start as the identity.
+    The parameters are buffers: checkpoints save them, and no optimiser changes them. At first they change nothing.
 
     Args:
-        base: The link whose log-odds are scaled, or its config. ``None`` means the own link of the loss that this one
-            is given to, the first if there are several; outside a loss, logits are taken for log-odds.
+        base: The link whose log-odds are scaled, or its config. ``None`` is the default link of the loss that has this
+            link, of the first loss if there are several. Without a loss, the logits are taken as log-odds.
     """
 
     def __init__(self, base: Link | dict | None = None):
@@ -122,26 +122,26 @@ class ScaledLink(Link):
         self.base: Link | None = MODELS.build(base) if isinstance(base, dict) else base
 
     def take_base(self, own: Link) -> None:
-        """Take the own link of a loss as the base, unless there is one."""
+        """Set a missing base to ``own``, the default link of a loss; pass it on if the base is a ScaledLink."""
         if self.base is None:
             self.base = own
         elif isinstance(self.base, ScaledLink):
             self.base.take_base(own)
 
     def scale_log_odds(self, log_odds: Tensor) -> Tensor:
-        """Map the log-odds of the base to those of this link."""
+        """Map log-odds of the base link to log-odds of this link, in the same shape."""
         raise NotImplementedError
 
     def unscale_log_odds(self, log_odds: Tensor) -> Tensor:
-        """Map the log-odds of this link to those of the base."""
+        """Map log-odds of this link back to log-odds of the base link, in the same shape."""
         raise NotImplementedError
 
     def fit_values(self, log_odds: Tensor, targets: Tensor) -> None:
-        """Set the buffers to the values that minimise the negative log-likelihood.
+        """Set the buffers to the values that minimise the negative log-likelihood of the known labels.
 
         Args:
-            log_odds: (N, C) of the base, in float64.
-            targets: (N, C) in float64, with -1 for unknown.
+            log_odds: Log-odds of the base link, (N, C) float64.
+            targets: Labels, (N, C) float64, with -1 for unknown.
         """
         raise NotImplementedError
 
@@ -158,11 +158,11 @@ class ScaledLink(Link):
         Scales stay between 1/100 and 100.
 
         Args:
-            logits: (N, C), as the model gives them.
+            logits: Logits of the model, (N, C).
             targets: (N, C) with 1 positive, 0 negative or a soft value between, and -1 for unknown, which is ignored.
 
         Returns:
-            The mean negative log-likelihood of the known labels before and after.
+            ``Fit(before, after)``, the mean negative log-likelihood of the known labels, two floats.
         """
         if logits.dim() != 2 or targets.shape != logits.shape:
             raise ValueError(
@@ -188,7 +188,7 @@ class TemperatureLink(ScaledLink):
     """Temperature scaling: log-odds divided by one number above 0.
 
     Args:
-        base: The link whose log-odds are scaled, or its config; by default the own link of the loss.
+        base: The link whose log-odds are scaled, or its config; None for the default link of the loss.
     """
 
     def __init__(self, base: Link | dict | None = None):
@@ -211,7 +211,7 @@ class PlattLink(ScaledLink):
     """Platt scaling: log-odds times one scale above 0, plus one bias.
 
     Args:
-        base: The link whose log-odds are scaled, or its config; by default the own link of the loss.
+        base: The link whose log-odds are scaled, or its config; None for the default link of the loss.
     """
 
     def __init__(self, base: Link | dict | None = None):
@@ -235,11 +235,11 @@ class PlattLink(ScaledLink):
 class VectorLink(ScaledLink):
     """Vector scaling: a scale above 0 and a bias for each class.
 
-    A class whose known labels are all positive or all negative has no best values and keeps its log-odds.
+    A class whose known labels are all positive or all negative cannot be fitted: its scale is 1 and its bias 0.
 
     Args:
         num_classes: Number of classes.
-        base: The link whose log-odds are scaled, or its config; by default the own link of the loss.
+        base: The link whose log-odds are scaled, or its config; None for the default link of the loss.
     """
 
     def __init__(self, num_classes: int, base: Link | dict | None = None):
@@ -262,25 +262,20 @@ class VectorLink(ScaledLink):
 
 
 def negative_log_likelihood(log_odds: Tensor, targets: Tensor) -> float:
-    """Compute the mean negative log-likelihood of the known labels, in float64; NaN without one.
-
-    Args:
-        log_odds: (N, C).
-        targets: (N, C), with -1 for unknown.
-    """
+    """Return the mean negative log-likelihood of targets (N, C) that are not -1, in float64; NaN without any."""
     known = targets >= 0
     losses = logistic_loss(log_odds[known].double().cpu().numpy(), targets[known].double().cpu().numpy())
     return float(losses.mean()) if losses.size else float('nan')
 
 
 def _fit_scale_and_bias(log_odds: Tensor, targets: Tensor, with_bias: bool = True) -> tuple[Tensor, Tensor]:
-    """Fit a scale and a bias to each column, to minimise its negative log-likelihood.
+    """Return (scale, bias), both (C,) float64: those that minimise the negative log-likelihood of each class.
 
-    A column without both positive and negative labels gets 1 and 0. If all are such, a ValueError is raised.
+    A class without both positive and negative labels has scale 1 and bias 0. If all are such, raise a ValueError.
 
     Args:
         log_odds: (N, C), float64.
-        targets: (N, C), with -1 for unknown.
+        targets: Labels, (N, C), with -1 for unknown.
         with_bias: Whether to fit a bias; otherwise it is 0.
     """
     lines = np.tile([1.0, 0.0], (log_odds.size(1), 1))

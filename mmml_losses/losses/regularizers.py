@@ -1,4 +1,4 @@
-"""Regularisers as losses, to be joined with others in a :class:`SumLoss`."""
+"""Regularisers as losses, to be added to another loss in a :class:`SumLoss`."""
 
 from collections.abc import Sequence
 
@@ -13,13 +13,13 @@ from .core.reduction import Values
 
 @LOSSES.register_module()
 class LabelPairRegularizer(MultiLabelLoss):
-    """Label pair regulariser, LPR (Cheng and Vasconcelos, Eq. 20).
+    """LPR, label pair regulariser (Cheng and Vasconcelos, Eq. 20).
 
-    It compares estimated probabilities, which come from the logits by a link: its own, otherwise that of the
-    :class:`SumLoss` that it is part of, otherwise the sigmoid.
+    It penalises each pair of a positive and a negative label of a sample by how probable the negative is in comparison.
+    Probabilities come from its own link if given, else from that of its :class:`SumLoss`, else the sigmoid.
 
     Args:
-        **kwargs: The arguments of :class:`MultiLabelLoss`; ``loss_weight`` is the paper's lambda, ``'mean'`` is over
+        **kwargs: The arguments of :class:`MultiLabelLoss`. ``loss_weight`` is the paper's lambda; ``'mean'`` is over
             samples.
     """
 
@@ -34,13 +34,12 @@ class LabelPairRegularizer(MultiLabelLoss):
 class ExpectedPositiveRegularizer(MultiLabelLoss):
     """Penalty that keeps the predicted number of positives near the expected one (Cole et al., 2021).
 
-    The penalty is one number for the batch (see
-    :func:`mmml_losses.functional.expected_positive_regularizer`), and every sample has it as its
-    value: ``'mean'`` is the penalty itself, ``'sum'`` the penalty times the number of samples, and ``avg_factor``
-    divides that sum. Unknown labels, and labels of weight 0, are left out of the count of positives; other weights must
-    be the same for all labels of a sample.
+    The penalty is one number for the batch (see :func:`mmml_losses.functional.expected_positive_regularizer`).
+    ``'none'`` returns it once per sample, ``'mean'`` the penalty itself, and ``'sum'`` the penalty times the number of
+    samples. ``avg_factor`` divides this sum, under ``'mean'``. The predicted number leaves out unknown labels and
+    labels of weight 0. All other weights of a sample must be equal.
 
-    The probabilities come from a link, as in :class:`LabelPairRegularizer`.
+    Probabilities come from its own link if given, else from that of its :class:`SumLoss`, else from the sigmoid.
 
     Args:
         expected_positives: The expected number of positive labels of a sample.
@@ -66,12 +65,12 @@ class ExpectedPositiveRegularizer(MultiLabelLoss):
 
 @LOSSES.register_module()
 class ConsistencyRegularizer(MultiLabelLoss):
-    """Squared distance between the outputs for several views of an image (paper of LASD, Eq. 7).
+    """Squared distance between the probabilities for several views of an image (paper of LASD, Eq. 7).
 
-    The probabilities come from a link, as in :class:`LabelPairRegularizer`.
+    Probabilities come from its own link if given, else from that of its :class:`SumLoss`, else from the sigmoid.
 
     Args:
-        **kwargs: The arguments of :class:`MultiLabelLoss`; ``loss_weight`` is the paper's alpha, ``'mean'`` is over
+        **kwargs: The arguments of :class:`MultiLabelLoss`. ``loss_weight`` is the paper's alpha; ``'mean'`` is over
             samples.
     """
 
@@ -81,12 +80,12 @@ class ConsistencyRegularizer(MultiLabelLoss):
         return 'it compares several views of an image, and a detector sees one'
 
     def values(self, logits: Tensor, target: Tensor, views: Sequence[Tensor] | None = None, **kwargs) -> Tensor:
-        """Compute one value per sample.
+        """Return one value per sample, (N,): the sum of the squared distances between any two views.
 
         Args:
-            logits: (N, C), of the image itself.
-            target: (N, C), of which only -1 matters.
-            views: Logits (N, C) of one or two more views.
+            logits: Logits of the image itself, (N, C).
+            target: Labels, (N, C). Unknown labels (-1) are left out; other values do not matter.
+            views: Logits of one or two more views, each (N, C). None raises a ValueError.
             **kwargs: Not used.
         """
         if not views:

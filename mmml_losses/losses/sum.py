@@ -14,17 +14,17 @@ from .links import Link
 class SumLoss(MultiLabelLoss):
     """Sum of losses and regularisers, each with its own ``loss_weight`` and ``reduction``.
 
-    The link of the sum is that of its first pointwise part unless another is given. Parts that compare probabilities
-    and have no link of their own (LPR) use it as well.
+    The link of the sum, unless ``link`` is given, is the link of its first pointwise loss. Losses that compare labels
+    and have no link of their own, such as LPR, use the link of the sum.
 
     Args:
-        losses: Parts by name, each a loss or its config. The names appear in the training log; they must not contain
-            ``'loss'``, because MMEngine adds every logged value of such a name to the total.
+        losses: Dict from name to loss, or to its config. The names appear in the training log. They must not contain
+            ``'loss'``, because MMEngine would add a logged value of such a name to the total.
         loss_weight: Factor of the whole sum.
-        link: Replaces the link of the first pointwise part, or scales it (:class:`TemperatureLink`).
-        use_sigmoid: As in :class:`MultiLabelLoss`.
-        check_inputs: Whether the parts check their inputs; False switches it off in all of them.
-        compile: Whether every part is compiled, by itself, since heads ask for the parts.
+        link: Replaces the link of the first pointwise loss, or scales its log-odds (:class:`TemperatureLink`).
+        use_sigmoid: Must be True, see :class:`MultiLabelLoss`.
+        check_inputs: Whether the losses check their inputs; False switches the checks off in all of them.
+        compile: Whether each loss is compiled, by itself, because heads call the losses one by one.
 
     Example:
         >>> SumLoss(losses=dict(spa=dict(type='SPALoss'), lpr=dict(type='LabelPairRegularizer', loss_weight=0.5)))
@@ -74,7 +74,7 @@ class SumLoss(MultiLabelLoss):
     def parts(
         self, cls_score: Tensor, target: Tensor, reduction_override: str | None = None, **kwargs
     ) -> dict[str, Tensor]:
-        """Compute each part by name, reduced and weighted as it enters the sum."""
+        """Return a dict from name to the reduced loss of each part, a scalar, times the ``loss_weight`` of the sum."""
         if reduction_override == 'none':
             raise ValueError("reduction_override must be 'mean' or 'sum' for SumLoss: its parts differ in shape")
         return {
@@ -91,7 +91,7 @@ class SumLoss(MultiLabelLoss):
         reduction_override: str | None = None,
         **kwargs,
     ) -> Tensor:
-        """Add the :meth:`parts`; the arguments are those of :class:`MultiLabelLoss` and go to every part."""
+        """Return the sum of :meth:`parts`, a scalar. The arguments are those of :meth:`MultiLabelLoss.forward`."""
         parts = self.parts(cls_score, target, reduction_override, weight=weight, avg_factor=avg_factor, **kwargs)
         return reduce(torch.add, parts.values())
 
