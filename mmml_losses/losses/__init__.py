@@ -1,4 +1,4 @@
-"""Registered losses: each calls a function of :mod:`mmml_losses.functional`. CONTRIBUTING.md tells how to add one."""
+"""Loss classes; most wrap a function of :mod:`mmml_losses.functional`. CONTRIBUTING.md tells how to add a loss."""
 
 from .core.base import MultiLabelLoss
 from .corrections import LASDLoss, SPLCLoss

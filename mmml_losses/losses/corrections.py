@@ -1,4 +1,4 @@
-"""Losses that correct unobserved labels while they train: SPLC and LASD."""
+"""SPLC and LASD: losses that take unobserved labels (given as 0) of high probability as positive."""
 
 from typing import Any
 
@@ -15,21 +15,21 @@ from .pointwise import PairLoss
 
 @LOSSES.register_module()
 class SPLCLoss(PairLoss):
-    """Self-paced loss correction over any pair of terms (Zhang et al., Eq. 10).
+    """SPLC, self-paced loss correction for missing labels, with any pair of terms (Zhang et al., Eq. 10).
 
-    From the second epoch on, an unobserved label of high probability takes the positive term.
+    From the second epoch on, an unobserved label (0) of high probability costs what a positive costs.
 
     Args:
-        positive: As in :class:`PairLoss`; focal margin by default, as in the paper's best row.
-        negative: As in :class:`PairLoss`; focal by default. Table VII is ``'bce'`` with ``'bce'``, ``'focal'`` with
-            ``'focal'``, and ``'bce'`` with ``'asymmetric'``.
-        threshold: The probability above which an unobserved label counts as positive.
+        positive: Cost of a positive label, see :class:`PairLoss`. Focal margin by default, as in the paper's best row.
+        negative: Cost of a negative label, see :class:`PairLoss`; focal by default. Table VII pairs ``'bce'`` with
+            ``'bce'``, ``'focal'`` with ``'focal'``, and positive ``'bce'`` with negative ``'asymmetric'``.
+        threshold: The probability above which an unobserved label is corrected to positive.
         change_epoch: The first epoch that corrects, counted from 0.
-        margin_for_pseudo: Whether the margin of the positive term also shifts corrected labels, as Eq. 10 reads. The
-            authors' code shifts observed positives only.
+        margin_for_pseudo: Whether the margin of the positive term also shifts the logits of corrected labels, as in Eq.
+            10. The authors' code shifts those of observed positives only.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
-    The epoch comes as ``epoch=`` or from the running Runner. The authors train with ``reduction='sum'``.
+    The epoch is the argument ``epoch`` of the call, or that of the running Runner. The authors use ``reduction='sum'``.
     """
 
     goes_by_epochs = True
@@ -48,7 +48,7 @@ class SPLCLoss(PairLoss):
         return self.function(logits, target, **settings, logit_probabilities=log_odds)
 
     def corrected_targets(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
-        """Return the targets with the corrections of this epoch."""
+        """Return ``target`` (N, C) with 1 at labels that ``epoch`` corrects (counted from 0; None is the Runner's)."""
         log_odds = self.link.logit_probabilities(logits)
         return target.masked_fill(F.believed_positives(log_odds, target, self._threshold_of(epoch)), 1)
 
@@ -59,20 +59,22 @@ class SPLCLoss(PairLoss):
 
 @LOSSES.register_module()
 class LASDLoss(FunctionLoss):
-    """Leveraged asymmetric loss with disambiguation, for single positive labels (paper of LASD, Eq. 6).
+    """LASD, leveraged asymmetric loss with disambiguation, for single positive labels (paper of LASD, Eq. 6).
 
     Args:
-        positive_leverage: Weight of the pseudo-positives. The paper's Table 4 has 0.1 (VOC12), 0.03 (COCO), 0.015 (NUS)
-            and 0.005 (CUB).
-        threshold: The probability above which an unobserved label is a pseudo-positive; 0.9, 0.9, 0.95 and 0.93.
-        expected_positives: Positive labels of an image on average (1.46, 2.94, 1.89, 31.4), from which Theorem 5.4
-            derives the weight of the other unobserved labels. When not given it is estimated: a running mean, over
-            training batches, of the observed and pseudo-positives of an image of which some label is known. All
-            processes of a distributed training share it; of class indices, as detectors send, each keeps its own.
-        negative_leverage: That weight itself, in place of the theorem's.
+        positive_leverage: Weight of the pseudo-positives: unobserved labels (0) that take the positive term. Table 4
+            has 0.1 for VOC12, 0.03 (COCO), 0.015 (NUS) and 0.005 (CUB).
+        threshold: The probability above which an unobserved label is a pseudo-positive; for these datasets 0.9, 0.9,
+            0.95 and 0.93.
+        expected_positives: Mean number of positive labels of an image; there 1.46, 2.94, 1.89 and 31.4. Theorem 5.4
+            derives ``negative_leverage`` from it. None estimates it by a running mean, over training batches, of the
+            observed and pseudo-positives per image that has a known label. The estimate is shared by all processes of a
+            distributed training, except for class indices (detectors), where each process has its own.
+        negative_leverage: Weight of the other unobserved labels; None to use Theorem 5.4. Not with
+            ``expected_positives``.
         gamma_positive: Focusing power of positives and pseudo-positives.
         gamma_negative: Focusing power of the other unobserved labels.
-        momentum: Share of a batch in the running mean.
+        momentum: Weight of a new batch in the running mean.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
     The paper adds over the classes and takes the mean over the batch.
@@ -110,10 +112,10 @@ class LASDLoss(FunctionLoss):
             self.register_buffer('estimated_positives', torch.zeros(()))
 
     def check_settings(self, **inputs: Any) -> None:
-        """Check nothing yet: the constructor checks all settings when it has added two."""
+        """Do nothing: the constructor checks settings after adding ``positive_leverage`` and ``threshold``."""
 
     def forward(self, cls_score: Tensor, target: Tensor, *args, **kwargs) -> Tensor:
-        """Compute the loss, as :meth:`MultiLabelLoss.forward` does."""
+        """Return the loss, see :meth:`MultiLabelLoss.forward`. For class indices, no process waits for others."""
         # Heads of detectors call the loss only where there is something to classify: to wait there for the others may
         # be to wait for ever.
         kwargs['shared'] = not (isinstance(target, Tensor) and target.dim() == 1)
@@ -125,7 +127,7 @@ class LASDLoss(FunctionLoss):
         )
 
     def corrected_targets(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        """Return the targets with the pseudo-positives."""
+        """Return ``target`` (N, C) with 1 at pseudo-positives: unobserved labels (0) of high probability."""
         return target.masked_fill(F.believed_positives(logits, target, self.settings['threshold']), 1)
 
     def _negative_leverage(self, logits: Tensor, target: Tensor, shared: bool) -> float | Tensor:

@@ -1,4 +1,4 @@
-"""Losses that treat unobserved labels as unknown: entropy (EM), pseudo-negatives (APL), estimates (EPR, ROLE)."""
+"""Losses that do not take unobserved labels (0) as negative: EM, EM + APL, EPR and ROLE."""
 
 import math
 from typing import Any
@@ -26,9 +26,9 @@ _OBSERVED_START = math.log(0.995 / 0.005)
 
 @LOSSES.register_module()
 class EMLoss(FunctionLoss):
-    """Entropy maximisation, EM (Zhou et al., 2022): positives pay BCE, unobserved labels gain by their entropy.
+    """EM, entropy maximisation (Zhou et al., 2022).
 
-    The loss may be negative.
+    A positive label costs BCE. An unobserved label (0) costs minus its entropy, so the loss may be negative.
 
     Args:
         alpha: Weight of the entropy.
@@ -41,23 +41,22 @@ class EMLoss(FunctionLoss):
 
 @LOSSES.register_module()
 class EMAPLLoss(FunctionLoss):
-    """Entropy maximisation with asymmetric pseudo-labelling, EM + APL (Zhou et al., 2022).
+    """EM + APL, entropy maximisation with asymmetric pseudo-labelling (Zhou et al., 2022).
 
-    It starts as :class:`EMLoss`. After the warm-up, at the start of each epoch, the unobserved labels that had the
-    lowest probabilities of their class in the epoch before become pseudo-negatives. Each keeps that probability as its
-    soft label for good; in the last epoch they are ``negative_share`` of the unobserved labels of every class.
+    The first epochs (warm-up) are :class:`EMLoss`. Each later epoch starts by selecting pseudo-negatives: in each
+    class, the unobserved labels (0) whose probabilities were lowest in the previous epoch. They pay BCE against that
+    probability, which stays their soft label. In the last epoch they are ``negative_share`` of all unobserved labels.
 
-    The loss needs ``sample_idx``. It takes four bytes of memory for each label of the training set, two for the
-    log-odds of the epoch and two for those of the pseudo-negatives, and saves both in the checkpoint. Of a sample that
-    comes several times in an epoch the largest probabilities count. In evaluation mode it reads its memory and does
-    not write.
+    The loss needs ``sample_idx``. For each label of the training set it stores two log-odds of two bytes: that of this
+    epoch, and that of a pseudo-negative. The checkpoint has both. If a sample occurs several times in an epoch, its
+    largest probabilities count. In evaluation mode the loss reads what it stored and does not write.
 
     Args:
         alpha: Weight of the entropy.
         beta: Weight of the pseudo-negatives.
-        negative_share: How many of the unobserved labels of a class end as pseudo-negatives.
-        warmup_epochs: Epochs without pseudo-negatives.
-        max_epochs: Length of the training; by default that of the running Runner.
+        negative_share: Fraction of the unobserved labels of each class that are pseudo-negatives in the last epoch.
+        warmup_epochs: Number of epochs without pseudo-negatives.
+        max_epochs: Number of training epochs; None for that of the running Runner.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
@@ -95,14 +94,14 @@ class EMAPLLoss(FunctionLoss):
     def corrected_targets(
         self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs
     ) -> Tensor:
-        """Return the targets with soft labels for pseudo-negatives, and -1 (unknown) for other unobserved labels.
+        """Return ``target`` with the soft labels of pseudo-negatives, and -1 (unknown) at other unobserved labels.
 
         Args:
-            logits: (N, C); not used.
+            logits: Not used.
             target: (N, C) with 1 positive, 0 unobserved.
             epoch: Not used.
             sample_idx: Indices of the samples in the training set, (N,).
-            **kwargs: Ignored.
+            **kwargs: Not used.
         """
         sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
         self.pseudo_negatives.visit(sample_idx, target, remember=False)
@@ -131,7 +130,7 @@ class EMAPLLoss(FunctionLoss):
             self.predictions.write(sample_idx, log_odds.masked_fill(target != 0, -math.inf))
 
     def _soft_labels(self, sample_idx: Tensor, target: Tensor) -> Tensor:
-        """Return the probabilities (N, C) of pseudo-negatives, and -1 elsewhere."""
+        """Return the stored probabilities of pseudo-negatives, (N, C), and -1 at all other labels."""
         log_odds = self.pseudo_negatives.read(sample_idx, target.size(1)).to(target)
         return log_odds.sigmoid().masked_fill(log_odds.isneginf(), -1)
 
@@ -151,14 +150,14 @@ class EMAPLLoss(FunctionLoss):
 
 @LOSSES.register_module()
 class EPRLoss(FunctionLoss):
-    """Expected positive regularisation, EPR (Cole et al., 2021).
+    """EPR, expected positive regularisation (Cole et al., 2021).
 
-    Observed positives cost BCE. Unobserved labels cost nothing; :class:`ExpectedPositiveRegularizer` keeps their number
-    near the expected one.
+    An observed positive costs BCE, an unobserved label (0) nothing. :class:`ExpectedPositiveRegularizer` is added: it
+    keeps the predicted number of positives near the expected one.
 
-    With ``'mean'`` it is the authors' code: the mean over all known labels plus the regulariser. With
-    ``avg_factor`` the number of samples it is the paper's formula: the sum over the labels of a sample, averaged over
-    samples, plus the regulariser. ``'none'`` is not defined, and weights are as in the regulariser.
+    ``'mean'`` is the authors' code: the mean over all known labels, plus the regulariser. If ``avg_factor`` is the
+    number of samples, it is the paper's formula: the sum over a sample's labels, averaged over samples, plus the
+    regulariser. ``'none'`` is not defined. All weights of a sample must be equal or 0.
 
     Args:
         expected_positives: The expected number of positive labels of a sample.
@@ -181,26 +180,26 @@ class EPRLoss(FunctionLoss):
 
 @LOSSES.register_module()
 class ROLELoss(MultiLabelLoss):
-    """Regularised online label estimation, ROLE (Cole et al., 2021).
+    """ROLE, regularised online label estimation (Cole et al., 2021).
 
-    A logit for every label of every training sample estimates the labels, and trains together with the model (see
-    :func:`mmml_losses.functional.role_loss`). The estimates are the parameter ``label_estimator`` of
-    the loss: in the checkpoint, in the optimiser and, in a distributed training, kept equal by DDP. The authors train
-    them with ten times the learning rate; weight decay would pull them towards 0.5::
+    For each label of each training sample the loss has one trainable logit, an estimate of the label. Estimates and
+    model train each other (see :func:`mmml_losses.functional.role_loss`). The estimates are the parameter
+    ``label_estimator`` of the loss: saved in checkpoints, updated by the optimiser, and synchronised by DDP. The
+    authors give them ten times the learning rate. Weight decay would pull them towards 0.5::
 
         optim_wrapper = dict(paramwise_cfg=dict(custom_keys=dict(label_estimator=dict(lr_mult=10, decay_mult=0))))
 
-    The loss needs ``sample_idx``. It also needs the labels of the training set before the first call, to know the
-    observed positives; ``TrainingSetHook`` passes them. A sample that comes with other labels later is an error.
+    The loss needs ``sample_idx``. Before the first call it also needs the labels of the training set, to know the
+    observed positives; ``TrainingSetHook`` passes them. A sample whose labels differ from those raises an error.
 
-    The values are averaged over the known labels, and the regulariser is added as in :class:`EPRLoss`.
+    The mean is over the known labels. The regulariser of :class:`EPRLoss` is added, for predictions and estimates.
 
     Args:
         num_samples: Number of samples of the training set.
-        num_classes: Number of labels.
+        num_classes: Number of classes.
         expected_positives: The expected number of positive labels of a sample.
         regularizer_weight: Factor of the regulariser.
-        seed: Of the first estimates, which are the same in all processes.
+        seed: Random seed of the initial estimates, which are equal in all processes.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
@@ -232,11 +231,11 @@ class ROLELoss(MultiLabelLoss):
 
     @torch.no_grad()
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
-        """Set the estimates of observed positives near 1, unless a checkpoint has been loaded.
+        """Set the estimated probabilities of observed positives to 0.995, unless a checkpoint has been loaded.
 
         Args:
-            labels: (M, C), with 1 positive, 0 unobserved, -1 unknown, or soft.
-            sample_idx: (M,), by which the samples are named in :meth:`forward`.
+            labels: Labels of the training set, (M, C), with 1 positive, 0 unobserved, -1 unknown, or soft.
+            sample_idx: Index of each sample, (M,), by which :meth:`forward` names it.
         """
         if not self.wants_training_labels:
             return
@@ -260,14 +259,14 @@ class ROLELoss(MultiLabelLoss):
     def corrected_targets(
         self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs
     ) -> Tensor:
-        """Return the estimated probabilities of the labels of samples, (N, C). Unknown labels stay unknown.
+        """Return the estimated probabilities of the labels of samples, (N, C), and -1 where a label is unknown.
 
         Args:
-            logits: (N, C); not used.
-            target: (N, C).
+            logits: Not used.
+            target: Labels of the samples, (N, C), with -1 unknown.
             epoch: Not used.
             sample_idx: Indices of the samples in the training set, (N,).
-            **kwargs: Ignored.
+            **kwargs: Not used.
         """
         estimates = self._estimates(sample_idx, target).detach().sigmoid().to(target)
         return estimates.masked_fill(target < 0, -1)

@@ -1,4 +1,4 @@
-"""Losses that reject unobserved labels of large loss, or take them as positive (Kim et al., 2022)."""
+"""LL-R, LL-Ct, LL-Cp: losses that reject or correct the unobserved labels of large loss (Kim et al., 2022)."""
 
 from typing import Any
 
@@ -16,11 +16,11 @@ RELATIVE_INCREASE = 0.002
 
 
 class LargeLoss(PairLoss):
-    """Base of the losses that treat the unobserved labels of the largest loss in a batch in another way.
+    """Base of the losses that reject or correct the unobserved labels (0) with the largest losses of a batch.
 
     Args:
-        relative_increase: By how much their share grows each epoch, relative to all labels of the batch.
-        clean_rate: Fixes the share of the other labels instead, whatever the epoch.
+        relative_increase: By how much the fraction of large losses among all labels grows each epoch, from 0.
+        clean_rate: Fraction of labels that are no large losses, in every epoch; None to use ``relative_increase``.
         **kwargs: The terms of :class:`PairLoss`, and the arguments of :class:`MultiLabelLoss`.
     """
 
@@ -41,11 +41,11 @@ class LargeLoss(PairLoss):
         super().check_settings(clean_rate=1.0)
 
     def large_losses(self, logits: Tensor, target: Tensor, epoch: int | None) -> Tensor:
-        """Return the mask (N, C) of the labels of a batch that have the largest loss."""
+        """Return a boolean mask (N, C) of the unobserved labels with the largest losses; ``epoch`` sets how many."""
         return F.large_losses(logits, target, 1 - self.clean_rate_of(epoch), self.settings['negative'])
 
     def clean_rate_of(self, epoch: int | None) -> float:
-        """Return the share of labels that is trusted in an epoch."""
+        """Return the fraction of labels that are not rejected or corrected in ``epoch``; None is the Runner's epoch."""
         if self.clean_rate is not None:
             return self.clean_rate
         return F.clean_rate_of(resolve_epoch(epoch, type(self).__name__), self.relative_increase)
@@ -53,24 +53,24 @@ class LargeLoss(PairLoss):
 
 @LOSSES.register_module()
 class LargeLossRejection(LargeLoss):
-    """Large loss rejection, LL-R: the largest losses of unobserved labels of a batch count as 0.
+    """LL-R, large loss rejection: the unobserved labels (0) with the largest losses of a batch cost 0.
 
-    Their number grows from epoch to epoch (see :mod:`mmml_losses.functional.large_loss`); the first epoch is plain
-    training. ``'mean'`` counts the rejected labels, as the authors' code does.
+    Their number grows from epoch to epoch (see :mod:`mmml_losses.functional.large_loss`). The first epoch rejects none.
+    ``'mean'`` divides by all known labels, the rejected ones included, as the authors' code does.
 
     Args:
-        relative_increase: By how much the share of rejected labels grows each epoch, relative to all labels of the
-            batch: 0.002 for 0.2 per cent.
-        clean_rate: Fixes the share of labels that is kept instead, whatever the epoch.
-        positive: The term of positive labels, as in :class:`PairLoss`.
-        negative: The term of unobserved labels. The largest losses are those of this term.
+        relative_increase: By how much the rejected fraction of all labels of a batch grows each epoch: 0.002 is 0.2 per
+            cent.
+        clean_rate: Fraction of labels that are not rejected, in every epoch. None to follow ``relative_increase``.
+        positive: Cost of a positive label, a term as in :class:`PairLoss`.
+        negative: Cost of an unobserved label, a term. It also decides which losses are the largest.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
     function = staticmethod(F.large_loss_rejection)
 
     def rejected(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
-        """Return the mask (N, C) of the labels of a batch that are left out in an epoch, by default the Runner's."""
+        """Return a boolean mask (N, C) of the labels that are rejected in ``epoch``; None is the Runner's epoch."""
         return self.large_losses(logits, target, epoch)
 
     def values(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
@@ -79,21 +79,22 @@ class LargeLossRejection(LargeLoss):
 
 @LOSSES.register_module()
 class LargeLossCorrection(LargeLoss):
-    """Large loss correction, LL-Ct and LL-Cp: the unobserved labels of the largest loss become positive.
+    """LL-Ct, LL-Cp, large loss correction: the unobserved labels (0) with the largest losses become positive.
 
-    A temporary correction is valid for one batch, and the number of corrected labels grows from epoch to epoch. A
-    permanent correction remains: every batch after the first epoch corrects a constant number of labels. It needs
-    ``sample_idx``, takes a byte of memory for each label of the training set, and saves it in the checkpoint. In
-    evaluation mode it reads its memory and does not write.
+    A temporary correction (LL-Ct) is valid for one batch. The number of corrected labels grows from epoch to epoch. A
+    permanent correction (LL-Cp) remains: every batch after the first epoch corrects the same number of further labels.
+    It needs ``sample_idx`` and stores a byte for each label of the training set, also in the checkpoint. In evaluation
+    mode it reads these corrections and adds none.
 
     Args:
-        relative_increase: By how much the share of corrected labels grows, relative to all labels of the batch: each
-            epoch, or each batch of a permanent correction.
+        relative_increase: By how much the corrected fraction of all labels of a batch grows each epoch. For a permanent
+            correction: the fraction of its labels that each batch corrects in addition.
         permanent: Whether corrections stay (LL-Cp) or not (LL-Ct).
-        clean_rate: Fixes the share of labels that is kept instead, whatever the epoch. A permanent correction only
-            looks at whether it is below 1.
-        positive: The term of positive and of corrected labels, as in :class:`PairLoss`.
-        negative: The term of unobserved labels. The largest losses are those of this term.
+        clean_rate: Fraction of labels that are not corrected, in every epoch; None to follow ``relative_increase``. A
+            permanent correction only checks whether it is 1, which corrects nothing; if it is lower, the first epoch
+            corrects, too.
+        positive: Cost of a positive or corrected label, a term as in :class:`PairLoss`.
+        negative: Cost of an unobserved label, a term. It also decides which losses are the largest.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
@@ -113,7 +114,7 @@ class LargeLossCorrection(LargeLoss):
 
     @property
     def remembers_samples(self) -> bool:  # type: ignore[override]
-        """Whether the loss keeps something for every sample, so that processes must share it."""
+        """Whether the loss stores corrections for every sample, which processes must share: True if ``permanent``."""
         return self.memory is not None
 
     def synchronize(self) -> None:
@@ -128,15 +129,15 @@ class LargeLossCorrection(LargeLoss):
         sample_idx: Tensor | None = None,
         **kwargs,
     ) -> Tensor:
-        """Return the corrected targets: 1 where an unobserved label is corrected.
+        """Return ``target`` (N, C) with 1 at corrected labels.
 
-        A permanent correction returns what it remembers, and does not compare losses.
+        A permanent correction uses the stored corrections of earlier batches only, and not ``logits``.
 
         Args:
             logits: (N, C).
-            target: (N, C).
-            epoch: Counted from 0; by default that of the running Runner.
-            sample_idx: (N,), for a permanent correction.
+            target: (N, C) with 1 positive, 0 unobserved, -1 unknown.
+            epoch: Counted from 0; None for that of the running Runner. Not used by a permanent correction.
+            sample_idx: Indices of the samples in the training set, (N,). Only for a permanent correction.
             **kwargs: Ignored.
         """
         if self.memory is not None:

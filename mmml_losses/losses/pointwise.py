@@ -1,4 +1,4 @@
-"""Losses that are a pair of terms, one for positive and one for negative labels."""
+"""Losses with one value per label, most of them a pair of terms: the costs of a positive and a negative label."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -14,14 +14,14 @@ from .links import Link, PhiLink, SPALink
 
 @LOSSES.register_module()
 class PairLoss(FunctionLoss):
-    """Any positive term with any negative term, as in the ablations of Hill (Zhang et al., Table VI).
+    """Loss with any positive and any negative term, as in the ablations of Hill (Zhang et al., Table VI).
 
     Args:
-        positive: What a positive label costs: a name (``bce``, ``focal``, ``asymmetric``, ``focal_margin``, ``spa``), a
-            dict with it as ``type`` beside the arguments of that term and ``weight``, a factor; or any function of the
-            logits.
-        negative: What a negative label costs, likewise (``bce``, ``focal``, ``asymmetric``, ``mse``, ``hill``,
-            ``spa``, ``entropy``).
+        positive: Term of positive labels, which is a label's cost as a function of its logit. Either a name: ``bce``,
+            ``focal``, ``asymmetric``, ``focal_margin`` or ``spa``; or a dict with the name as ``type``, the term's
+            arguments, and optionally a factor ``weight``; or any function of the logits.
+        negative: Term of negative labels, in the same forms: ``bce``, ``focal``, ``asymmetric``, ``mse``, ``hill``,
+            ``spa`` or ``entropy``.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
     Example:
@@ -40,19 +40,19 @@ class PairLoss(FunctionLoss):
 
 @LOSSES.register_module()
 class BCELoss(FunctionLoss):
-    """Binary cross-entropy. With unobserved labels given as 0 it is the assume-negative loss (AN)."""
+    """BCE, binary cross-entropy; the assume-negative loss (AN) if unobserved labels are given as 0."""
 
     function = staticmethod(F.bce_loss)
 
 
 @LOSSES.register_module()
 class LabelSmoothingBCELoss(FunctionLoss):
-    """BCE towards softened labels: BCE-LS, or AN-LS where unobserved labels are given as 0 (Cole et al., 2021).
+    """BCE with softened labels (BCE-LS); AN-LS if unobserved labels are given as 0 (Cole et al., 2021).
 
     Args:
-        epsilon: How much of a label is given away.
-        reading: ``'code'`` moves positives to 1 - epsilon and negatives to epsilon, as the authors' code does;
-            ``'paper'`` to 1 - epsilon / 2 and epsilon / 2, as in their text.
+        epsilon: How far labels are moved from 1 and 0.
+        reading: ``'code'`` moves positives to 1 - epsilon and negatives to epsilon, as the authors' code does.
+            ``'paper'`` moves positives to 1 - epsilon / 2 and negatives to epsilon / 2, as in their text.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
@@ -61,11 +61,11 @@ class LabelSmoothingBCELoss(FunctionLoss):
 
 @LOSSES.register_module()
 class WANLoss(FunctionLoss):
-    """Weak assume-negative loss (Cole et al., 2021): BCE with the negatives weighted down.
+    """WAN, weak assume-negative loss (Cole et al., 2021): BCE with a low weight of the negatives.
 
     Args:
-        negative_weight: Weight of the negatives; by default 1 / (C - 1) for C classes, with which one positive weighs
-            as much as all other labels of the sample.
+        negative_weight: Weight of the negatives. None is 1 / (C - 1) for C classes: one positive then weighs as much as
+            all other labels of the sample.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
@@ -74,19 +74,19 @@ class WANLoss(FunctionLoss):
 
 @LOSSES.register_module()
 class FocalLoss(FunctionLoss):
-    """Focal loss, symmetric or asymmetric; FAN where unobserved labels are given as 0.
+    """Focal loss, with one focusing power or two; the focal assume-negative loss (FAN) if unobserved labels are 0.
 
     Args:
         gamma: Focusing power of positives and negatives.
-        alpha: Weight of the positives, 1 - alpha that of the negatives, as detectors use it; None for neither.
-        gamma_positive: Focusing power of the positives where it differs from ``gamma``.
-        gamma_negative: Focusing power of the negatives where it differs from ``gamma``.
-        link: As in :class:`MultiLabelLoss`. ``'phi'`` maps logits to probabilities by the function that undoes the bias
-            of the focusing and of ``alpha`` (Cheng and Vasconcelos, Eq. 14). The sigmoid by default.
+        alpha: Weight of the positives, as detectors use it; that of the negatives is 1 - alpha. None weighs neither.
+        gamma_positive: Focusing power of the positives; None for ``gamma``.
+        gamma_negative: Focusing power of the negatives; None for ``gamma``.
+        link: Map from logits to probabilities, see :class:`MultiLabelLoss`; the sigmoid by default. ``'phi'`` corrects
+            the probabilities for the bias that focusing and ``alpha`` cause (Cheng and Vasconcelos, Eq. 14).
         **kwargs: The other arguments of :class:`MultiLabelLoss`.
 
-    The focusing weights are part of the gradient, as in the original paper. MMDetection's loss of this name is the same
-    with ``alpha=0.25``.
+    The gradient includes the focusing weights, as in the original paper. With ``alpha=0.25`` the loss is MMDetection's
+    ``FocalLoss``.
     """
 
     function = staticmethod(F.focal_loss)
@@ -113,14 +113,14 @@ class FocalLoss(FunctionLoss):
 
 @LOSSES.register_module()
 class AsymmetricLoss(FunctionLoss):
-    """ASL (Ridnik et al., 2021): focusing powers of its own for positives and negatives, and a probability shift.
+    """ASL (Ridnik et al., 2021): focal loss with two focusing powers, and a probability shift of the negatives.
 
     Args:
         gamma_positive: Focusing power of the positives. The authors' class defaults to 1, their training used 0.
         gamma_negative: Focusing power of the negatives.
-        margin: Probability shift; a negative below it costs nothing. 0 leaves it out.
+        margin: Probability that is subtracted from that of a negative; a negative below it costs nothing.
         detach_weight: Whether the focusing weights are constants for the gradient.
-        link: As in :class:`FocalLoss`.
+        link: Map from logits to probabilities, the sigmoid by default; ``'phi'`` as in :class:`FocalLoss`.
         **kwargs: The other arguments of :class:`MultiLabelLoss`.
 
     The authors train with ``reduction='sum'``.
@@ -145,12 +145,12 @@ class FocalMarginLoss(FunctionLoss):
     """Focal margin for positives (Zhang et al., Eq. 11) with the focal loss for negatives.
 
     Args:
-        margin: Shift of the positive logit; the paper recommends 0.5 to 1.
-        gamma: Focusing power.
+        margin: Amount subtracted from the logit of a positive; the paper recommends 0.5 to 1.
+        gamma: Focusing power of positives and negatives.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
-    For the row of the paper's Table VI that pairs it with BCE, take :class:`PairLoss`. The authors train with
-    ``reduction='sum'``.
+    To pair focal margin with BCE for negatives, as in Table VI of the paper, use :class:`PairLoss`. The authors train
+    with ``reduction='sum'``.
     """
 
     function = staticmethod(F.focal_margin_loss)
@@ -158,7 +158,7 @@ class FocalMarginLoss(FunctionLoss):
 
 @LOSSES.register_module()
 class MSENegativeLoss(FunctionLoss):
-    """BCE for positives, squared error for negatives: MSE- in Zhang et al., Table VI.
+    """BCE for positives, squared error of the probability for negatives: MSE- in Zhang et al., Table VI.
 
     The authors train with ``reduction='sum'``.
     """
@@ -168,11 +168,11 @@ class MSENegativeLoss(FunctionLoss):
 
 @LOSSES.register_module()
 class HillLoss(FunctionLoss):
-    """Hill loss for missing labels (Zhang et al., Eq. 5 and 11).
+    """Hill loss for missing labels (Zhang et al., Eq. 5 and 11): a negative costs (lamb - p) p^2, p its probability.
 
     Args:
-        lamb: Where the negative gradient turns; 1.5 puts it at p = 0.5.
-        margin: Shift of the positive logit; the paper recommends 0.5 to 1.
+        lamb: Sets the p at which the gradient of a negative is largest; 1.5 sets 0.5. For larger p the gradient falls.
+        margin: Amount subtracted from the logit of a positive; the paper recommends 0.5 to 1.
         gamma: Focusing power of the positive term.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
@@ -184,18 +184,19 @@ class HillLoss(FunctionLoss):
 
 @LOSSES.register_module()
 class SPALoss(FunctionLoss):
-    """Strictly proper asymmetric loss (Cheng and Vasconcelos, Eq. 16), with the link that makes it proper.
+    """SPA, strictly proper asymmetric loss (Cheng and Vasconcelos, Eq. 16), with the link that makes it proper.
 
-    The loss acts on the logit. Its probabilities come from :class:`SPALink` of the same constants, never from a
-    sigmoid. A :class:`PairLoss` of two ``spa`` terms does the same.
+    A positive costs -log(sigmoid(slope (logit - shift))) / scale; for a negative, the slope has the opposite sign.
+    Probabilities come from :class:`SPALink` with the same constants, and not from the sigmoid. A :class:`PairLoss` of
+    two ``spa`` terms is the same loss.
 
     Args:
-        positive_scale: Divides the cost of positives.
-        positive_slope: Slope of the logit of positives.
-        positive_shift: Shift of the logit of positives.
-        negative_scale: Divides the cost of the many negatives.
-        negative_slope: Slope of the logit of negatives: how fast easy ones stop to cost.
-        negative_shift: Shift of the logit of negatives.
+        positive_scale: Divisor of the cost of a positive.
+        positive_slope: Slope for positives.
+        positive_shift: Shift for positives.
+        negative_scale: Divisor of the cost of a negative.
+        negative_slope: Slope for negatives: how fast the cost of an easy negative falls.
+        negative_shift: Shift for negatives.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
     The defaults are the paper's for all its datasets. Its Eq. 21 averages over the labels of a sample, as
@@ -210,12 +211,12 @@ class SPALoss(FunctionLoss):
 
 @LOSSES.register_module()
 class LASLoss(FunctionLoss):
-    """Leveraged asymmetric loss for single positive labels (paper of LASD, Eq. 5).
+    """LAS, leveraged asymmetric loss for single positive labels (paper of LASD, Eq. 5).
 
     Args:
-        negative_leverage: Weight of the unobserved labels; by default 1 / (C - n) for C classes and n expected
+        negative_leverage: Weight of the unobserved labels (0). None is 1 / (C - n) for C classes and n expected
             positives, the balance of Theorem 5.4 without pseudo-positives.
-        expected_positives: Positive labels of an image, on average.
+        expected_positives: Mean number of positive labels of an image. Used if ``negative_leverage`` is None.
         gamma_positive: Focusing power of the positives.
         gamma_negative: Focusing power of the unobserved labels.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
@@ -224,7 +225,7 @@ class LASLoss(FunctionLoss):
     function = staticmethod(F.las_loss)
 
     def check_settings(self, **inputs: Any) -> None:
-        """Check all settings but ``expected_positives``, whose bound is the number of classes."""
+        """Check all settings but ``expected_positives``: its upper bound, the number of classes, is not known yet."""
         leverage = self.settings['negative_leverage']
         settings = self.settings | dict(negative_leverage=1.0 if leverage is None else leverage)
         self.function(torch.zeros(1, 2), torch.zeros(1, 2), **settings)

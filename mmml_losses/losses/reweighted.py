@@ -16,13 +16,13 @@ Frequencies = Sequence[float] | str | Path | None
 
 
 class FrequencyLoss(FunctionLoss):
-    """A loss that needs its class frequencies.
+    """Base of the losses that need the class frequencies of the training set.
 
     Args:
-        class_frequencies: In how many training images each class appears: a list; a json file, such as
-            ``{"class_frequencies": [...], "num_samples": ...}``; or None, with which ``TrainingSetHook`` counts them,
-            or a checkpoint has them.
-        num_samples: Training images, beside a list. CB and LDAM do without.
+        class_frequencies: Number of training images with each class: a list; or the path of a json file, such as
+            ``{"class_frequencies": [...], "num_samples": ...}``. None if ``TrainingSetHook`` counts them or a
+            checkpoint has them.
+        num_samples: Number of training images. Needed with a list, except by CB and LDAM.
         **kwargs: The settings of the function, and the arguments of :class:`MultiLabelLoss`.
     """
 
@@ -36,7 +36,7 @@ class FrequencyLoss(FunctionLoss):
         super().check_settings(**self._by_name(torch.ones(2), torch.tensor(2.0)))
 
     def _by_name(self, counts: Tensor, num_samples: Tensor) -> dict[str, Tensor]:
-        """Return the arguments of the function that the class frequencies provide."""
+        """Return the arguments of ``function`` by name: ``class_frequencies``, and ``num_samples`` if it needs that."""
         numbers = dict(num_samples=num_samples) if self.needs_num_samples else {}
         return dict(class_frequencies=counts, **numbers)
 
@@ -57,10 +57,10 @@ class WeightedBCELoss(FrequencyLoss):
     """BCE weighted by class frequencies, a baseline of the two-way paper after Pham et al. (2021).
 
     Args:
-        class_frequencies, num_samples: See :class:`FrequencyLoss`.
-        smoothing: A class weighs n to the power of -smoothing, 1 on average; within it, positives weigh as much as
-            negatives (see :func:`mmml_losses.functional.frequency_balanced_weights`).
-        positive, negative: Terms of positive and negative labels, as in :class:`PairLoss`.
+        class_frequencies, num_samples: Training images per class and in total, see :class:`FrequencyLoss`.
+        smoothing: Power s: a class of n images has the weight n^-s, scaled to a mean of 1. Within a class, positives
+            and negatives weigh equally in all (see :func:`mmml_losses.functional.frequency_balanced_weights`).
+        positive, negative: Terms (costs) of positive and negative labels, see :class:`PairLoss`.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
@@ -72,9 +72,9 @@ class ReweightedBCELoss(FrequencyLoss):
     """RW: BCE, or any other pair of terms, weighted by the inverse (square root) of the class frequency.
 
     Args:
-        class_frequencies, num_samples: See :class:`FrequencyLoss`.
+        class_frequencies, num_samples: Training images per class and in total, see :class:`FrequencyLoss`.
         mode: ``'inverse_sqrt'``, as the paper of DR reports it, or ``'inverse'``.
-        positive, negative: Terms of positive and negative labels, as in :class:`PairLoss`.
+        positive, negative: Terms (costs) of positive and negative labels, see :class:`PairLoss`.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
     Example:
@@ -86,13 +86,13 @@ class ReweightedBCELoss(FrequencyLoss):
 
 @LOSSES.register_module()
 class CBFocalLoss(FrequencyLoss):
-    """CB-Focal: the focal loss weighted by the effective number of samples (Cui et al., 2019).
+    """CB-Focal: the focal loss weighted by the inverse effective number of samples (Cui et al., 2019).
 
     Args:
-        class_frequencies: See :class:`FrequencyLoss`; ``num_samples`` is not needed.
+        class_frequencies: Training images per class, see :class:`FrequencyLoss`. ``num_samples`` is not needed.
         beta: In [0, 1): 0 weighs all alike, towards 1 it becomes the inverse frequency. The default is DB's code's.
-        mode: ``'by_class'``, or one weight per image: ``'average_n'``, ``'average_w'`` or ``'min_n'`` (see
-            :func:`mmml_losses.functional.class_balanced_weights`).
+        mode: ``'by_class'`` for one weight per class; ``'average_n'``, ``'average_w'`` or ``'min_n'`` for one per
+            image, from the classes of its positives (see :func:`mmml_losses.functional.class_balanced_weights`).
         gamma: Focusing power; 0 is CB over BCE.
         balance: Factor of the whole loss in DB's code.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
@@ -104,20 +104,24 @@ class CBFocalLoss(FrequencyLoss):
 
 @LOSSES.register_module()
 class DBLoss(FrequencyLoss):
-    """Distribution-balanced loss over BCE, or over any other pair of terms (Wu et al., 2020).
+    """DB, distribution-balanced loss over BCE, or over any other pair of terms (Wu et al., 2020).
+
+    A label of class c has the weight alpha + sigmoid(beta (r - mu)). The ratio r is 1 / n_c divided by the sum of 1 / n
+    over the positive classes of the image, for classes of n training images.
 
     Args:
-        class_frequencies, num_samples: See :class:`FrequencyLoss`.
-        alpha: Lifts the weights away from 0.
-        beta: Slope of the step from low weights to high ones.
-        mu: Where that step is. The authors take 0.3 for VOC-LT and 0.2 for COCO-LT.
-        negative_scale: How much steeper a negative's logit is. They take 5 for VOC-LT and 2 for COCO-LT.
-        kappa: How much of a class's prior the logits start from.
-        positive, negative: Terms of positive and negative labels, as in :class:`PairLoss`.
+        class_frequencies, num_samples: Training images per class and in total, see :class:`FrequencyLoss`.
+        alpha: Lower bound of the weights.
+        beta: Slope of the sigmoid.
+        mu: Ratio r at the middle of the sigmoid. The authors use 0.3 for VOC-LT and 0.2 for COCO-LT.
+        negative_scale: Factor of the logits of negatives; their cost is divided by it. The authors use 5 for VOC-LT, 2
+            for COCO-LT.
+        kappa: The loss adds kappa / negative_scale times the log-odds of the class frequency to the logits.
+        positive, negative: Terms (costs) of positive and negative labels, see :class:`PairLoss`.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
-    The weights undo what class-aware sampling does to images of several labels; the authors train with that sampling.
-    Predictions read the logits by a plain sigmoid, as theirs do: the bias is the loss's alone.
+    The weights correct class-aware sampling for images of several labels; the authors train with that sampling.
+    Predictions are the plain sigmoid of the logits, as theirs are: only the loss adds the bias.
     """
 
     function = staticmethod(F.db_loss)
@@ -128,12 +132,12 @@ class DBFocalLoss(FrequencyLoss):
     """DB-Focal: the distribution-balanced loss over the focal loss (Wu et al., 2020).
 
     Args:
-        class_frequencies, num_samples: See :class:`FrequencyLoss`.
-        alpha: As in :class:`DBLoss`, like the next four.
-        beta: Slope of the step from low weights to high ones.
-        mu: Where that step is; 0.2 for COCO-LT.
-        negative_scale: How much steeper a negative's logit is; 2 for COCO-LT.
-        kappa: How much of a class's prior the logits start from.
+        class_frequencies, num_samples: Training images per class and in total, see :class:`FrequencyLoss`.
+        alpha: Lower bound of the weights, see :class:`DBLoss` for the formula.
+        beta: Slope of the sigmoid in the weights.
+        mu: Ratio r at the middle of that sigmoid; 0.2 for COCO-LT.
+        negative_scale: Factor of the logits of negatives, and divisor of their cost; 2 for COCO-LT.
+        kappa: The loss adds kappa / negative_scale times the log-odds of the class frequency to the logits.
         gamma: Focusing power.
         balance: Factor of the whole loss in the authors' code.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
@@ -144,11 +148,11 @@ class DBFocalLoss(FrequencyLoss):
 
 @LOSSES.register_module()
 class LDAMLoss(FrequencyLoss):
-    """LDAM in its multi-label form: BCE with a margin for positives that grows with the rarity of their class.
+    """LDAM for multi-label data: BCE with a margin subtracted from positive logits, larger for rarer classes.
 
     Args:
-        class_frequencies: See :class:`FrequencyLoss`; ``num_samples`` is not needed.
-        max_margin: Margin of the rarest class; those of the others fall with the fourth root of their frequency.
+        class_frequencies: Training images per class, see :class:`FrequencyLoss`. ``num_samples`` is not needed.
+        max_margin: Margin of the rarest class. Margins are proportional to n^(-1/4) for a class of n images.
         scale: Factor of the logits. LDAM takes 30 for the cosines of a normalised classifier; logits need none.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 

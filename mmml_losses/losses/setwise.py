@@ -1,4 +1,4 @@
-"""Losses that compare positive labels with negative ones, over the samples or over the classes."""
+"""Losses that compare positive with negative labels: those of each sample, those of each class, or all."""
 
 import torch
 from mmengine.dist import get_world_size
@@ -14,33 +14,32 @@ from .core.reduction import Values, weigh_samples
 
 
 class SetwiseLoss(FunctionLoss):
-    """A loss that compares positives with negatives. A subclass names its function.
+    """Base of the losses that compare positives with negatives in sets of labels. A subclass sets ``function``.
 
     Args:
-        way: ``'sample'`` compares the labels of a sample, ``'class'`` the samples of a class, ``'both'`` does the one
-            and the other, ``'joint'`` compares all labels of all samples.
-        bucket_size: How many consecutive samples of the batch are compared with each other with ``'class'`` and
-            ``'joint'``; None for all. It does not depend on the batch size: the rest of the batch is one more, smaller
-            bucket, and so is a whole batch that is smaller than it.
-        across_ranks: Whether to compare the samples of all processes of a distributed training, in the order of their
-            ranks, instead of those of each process alone. A bucket can then be larger than the batch of a process.
-            Value and training are those of one process with the whole batch, also under ``'sum'`` and with an
-            ``avg_factor`` of each process. Not for ``way='sample'``, which compares no samples.
-        **kwargs: The settings of the function, and ``reduction``, ``loss_weight`` and ``link`` of
-            :class:`MultiLabelLoss`.
+        way: Which labels form a set: ``'sample'`` all labels of a sample, ``'class'`` the label of a class in all
+            samples, ``'both'`` both kinds of sets, ``'joint'`` all labels of all samples.
+        bucket_size: Number of consecutive samples that are compared with each other, unless ``way`` is ``'sample'``;
+            None for the whole batch. The last bucket is smaller if the batch size is no multiple.
+        across_ranks: Whether the batches of all processes of a distributed training are joined, in the order of their
+            ranks, before samples are compared. A bucket can then be larger than the batch of a process. Value and
+            training are as in one process with the whole batch, also with ``'sum'`` or an ``avg_factor`` of each
+            process. Not for ``way='sample'``, which compares no samples.
+        **kwargs: Settings of the function; ``reduction``, ``loss_weight`` and ``link`` of :class:`MultiLabelLoss`.
 
-    ``reduction='mean'`` is over the sets, all classes of all buckets alike, that have a known label (for two-way and
-    softmax: a positive one). In ``'both'`` the mean over samples and the mean over classes are added. ``'none'`` gives
-    the shapes of :meth:`mmml_losses.functional.sets.Sets.split` and is not defined for ``'both'``.
+    ``reduction='mean'`` is over the sets that have a known label (for two-way and softmax: a positive one), of all
+    classes and buckets alike. ``'both'`` adds the mean over samples and the mean over classes. ``'none'`` gives one
+    value per set: (N,) for ``'sample'``, (C,) or (buckets, C) for ``'class'``, (buckets,) for ``'joint'``; it is not
+    defined for ``'both'``.
 
-    ``weight`` is how often a sample counts. In the comparison of its labels it is a factor of the loss. In the
-    comparison of samples, a sample of weight 2 is the same as two samples. All labels of a sample have one weight, or
-    0, which makes them unknown.
+    ``weight`` is how often a sample counts. For ``'sample'`` it is a factor of the sample's loss. Where samples are
+    compared, a sample of weight 2 is the same as two samples. All labels of a sample must have one weight, or 0, which
+    makes them unknown.
 
-    Detectors send anchors, queries or proposals: class indices with the background C among them. With ``'class'`` and
-    ``'both'`` they are compared in buckets only, so that the cost is linear in their number. They are shuffled first,
-    because neighbours in the list are neighbours in the image, and those of weight 0 are left out. With ``'sample'``
-    the loss must not be 0 without a positive, because most anchors have none.
+    Detectors pass anchors, queries or proposals as samples: class indices that include the background C. For
+    ``'class'`` and ``'both'`` they need a ``bucket_size``, so that the cost is linear in their number. They are
+    shuffled first, because consecutive anchors are neighbours in the image. Anchors of weight 0 are left out. For
+    ``'sample'`` the loss must not be 0 without a positive, because most anchors have none.
     """
 
     pointwise = False
@@ -67,7 +66,7 @@ class SetwiseLoss(FunctionLoss):
         reduction_override: str | None = None,
         **kwargs,
     ) -> Tensor:
-        """Compute the loss as :meth:`MultiLabelLoss.forward`, of the samples of all processes with ``across_ranks``."""
+        """Return the loss as :meth:`MultiLabelLoss.forward`; with ``across_ranks``, of the batches of all processes."""
         # Before anything is checked: all processes then raise the error of a bad batch, and none waits.
         if self.across_ranks and get_world_size() > 1:
             cls_score, target, weight = join_batches(cls_score, target, weight)
@@ -106,15 +105,15 @@ class SetwiseLoss(FunctionLoss):
 
 @torch.compiler.disable  # how many rows are left depends on the data
 def draw_rows(logits: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Shuffle the rows, and drop those whose labels all have weight 0.
+    """Shuffle the samples, and drop those whose labels all have weight 0.
 
     Args:
         logits: (N, C).
-        target: (N, C).
-        weight: (N, 1) or (N, C), or None.
+        target: Labels, (N, C).
+        weight: Weights of samples, (N, 1), or of labels, (N, C); None without weights.
 
     Returns:
-        Those rows of all three; None for weights that are all 1, as in most heads: sums without weights cost half.
+        (logits, target, weight) of the M samples left. The weight is None if all are 1: sums without weights cost half.
     """
     if weight is None:
         rows = torch.randperm(len(logits), device=logits.device)
@@ -129,12 +128,12 @@ def draw_rows(logits: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Te
 
 @LOSSES.register_module()
 class LSEPLoss(SetwiseLoss):
-    """LSEP (Li et al., 2017); with ``way='class'`` the C-LSEP of Lin et al.
+    """LSEP, log-sum-exp pairwise loss (Li et al., 2017); with ``way='class'`` the C-LSEP of Lin et al.
 
     Args:
-        way: See :class:`SetwiseLoss`.
-        gamma: Scale of the differences between logits; Lin et al. use 5 for C-LSEP.
-        logit_bias: Margin by which positives are to exceed negatives.
+        way: Which labels are compared, see :class:`SetwiseLoss`.
+        gamma: Factor of the differences between logits; Lin et al. use 5 for C-LSEP.
+        logit_bias: Margin by which the logits of positives should exceed those of negatives.
         **kwargs: ``bucket_size`` and ``across_ranks`` of :class:`SetwiseLoss` and ``reduction``, ``loss_weight`` and
             ``link`` of :class:`MultiLabelLoss`.
 
@@ -146,12 +145,12 @@ class LSEPLoss(SetwiseLoss):
 
 @LOSSES.register_module()
 class ZLPRLoss(SetwiseLoss):
-    """ZLPR (Su et al., 2022): positives and negatives compared with zero; with ``way='class'`` C-ZLPR.
+    """ZLPR, zero-bounded log-sum-exp loss (Su et al., 2022), which compares logits with 0; C-ZLPR if by class.
 
     Args:
-        way: See :class:`SetwiseLoss`.
-        logit_bias: Distance from zero that either side is to keep.
-        **kwargs: As in :class:`LSEPLoss`.
+        way: Which labels form a set, see :class:`SetwiseLoss`.
+        logit_bias: Margin by which positives should be above zero, and negatives below.
+        **kwargs: ``bucket_size``, ``across_ranks`` and other arguments, as in :class:`LSEPLoss`.
     """
 
     function = staticmethod(F.zlpr_loss)
@@ -162,11 +161,11 @@ class TwoWayLoss(SetwiseLoss):
     """Two-way multi-label loss (Kobayashi, Eq. 17): hardest positive against hardest negative, of samples and classes.
 
     Args:
-        way: See :class:`SetwiseLoss`.
-        positive_temperature: A larger one enlarges the margin between positives and negatives.
-        negative_temperature: The same for the negatives, which are many: 1 is margin enough.
-        logit_bias: Margin that does not adapt to the logits.
-        **kwargs: As in :class:`LSEPLoss`. The paper's buckets are of 128 samples.
+        way: Which labels are compared, see :class:`SetwiseLoss`.
+        positive_temperature: Temperature of the soft minimum of positives. A larger one enlarges the margin.
+        negative_temperature: Temperature of the soft maximum of negatives. They are many, so 1 is margin enough.
+        logit_bias: Constant margin between positives and negatives.
+        **kwargs: ``bucket_size`` (128 in the paper), ``across_ranks`` and others, as in :class:`LSEPLoss`.
     """
 
     needs_positive = True
@@ -175,13 +174,13 @@ class TwoWayLoss(SetwiseLoss):
 
 @LOSSES.register_module()
 class SoftmaxLoss(SetwiseLoss):
-    """Softmax cross-entropy with the labels of a sample or class normalised to sum 1 (Kobayashi, Eq. 18).
+    """Softmax cross-entropy over a sample or class, with labels normalised to sum 1 (Kobayashi, Eq. 18).
 
     Args:
-        way: See :class:`SetwiseLoss`.
-        temperature: Divides the logits.
-        logit_bias: Margin that is added to the logits of the negatives.
-        **kwargs: As in :class:`LSEPLoss`.
+        way: Which labels form a softmax, see :class:`SetwiseLoss`.
+        temperature: Divisor of the logits.
+        logit_bias: Margin that is added to the logits of the negatives, after the division.
+        **kwargs: ``bucket_size``, ``across_ranks`` and other arguments, as in :class:`LSEPLoss`.
     """
 
     needs_positive = True
@@ -193,11 +192,11 @@ class MultiSimilarityLoss(SetwiseLoss):
     """Multi-similarity loss of logits (Kobayashi, Eq. 20 and Table 4a): ZLPR with temperatures.
 
     Args:
-        way: See :class:`SetwiseLoss`.
-        positive_temperature: A larger one enlarges the distance of the positives from zero.
-        negative_temperature: The same for the negatives.
-        logit_bias: Distance from zero that either side is to keep.
-        **kwargs: As in :class:`LSEPLoss`.
+        way: Which labels form a set, see :class:`SetwiseLoss`.
+        positive_temperature: Temperature of positives; a larger one pushes them further above zero.
+        negative_temperature: Temperature of negatives; a larger one pushes them further below zero.
+        logit_bias: Margin by which positives should be above zero, and negatives below.
+        **kwargs: ``bucket_size``, ``across_ranks`` and other arguments, as in :class:`LSEPLoss`.
     """
 
     function = staticmethod(F.multi_similarity_loss)
@@ -205,15 +204,15 @@ class MultiSimilarityLoss(SetwiseLoss):
 
 @LOSSES.register_module()
 class CircleLoss(SetwiseLoss):
-    """Circle loss (Sun et al., 2020) of logits: every label learns at the pace of its distance from the optimum.
+    """Circle loss (Sun et al., 2020) of logits: a label's gradient is weighted by its distance from the optimum.
 
     Args:
-        way: See :class:`SetwiseLoss`.
-        gamma: Scale of the similarities.
-        margin: Positives are to have a similarity above 1 - margin, negatives below margin.
-        similarity: How a logit reads as a similarity, ``'sigmoid'`` or ``'logit'``; see
+        way: Which labels are compared, see :class:`SetwiseLoss`.
+        gamma: Factor of the similarities.
+        margin: Positives should have a similarity above 1 - margin, negatives below margin.
+        similarity: Similarity of sample and class: ``'sigmoid'`` of the logit, or the ``'logit'`` itself; see
             :func:`mmml_losses.functional.circle_loss`.
-        **kwargs: As in :class:`LSEPLoss`.
+        **kwargs: ``bucket_size``, ``across_ranks`` and other arguments, as in :class:`LSEPLoss`.
     """
 
     function = staticmethod(F.circle_loss)
@@ -221,15 +220,16 @@ class CircleLoss(SetwiseLoss):
 
 @LOSSES.register_module()
 class DRLoss(SetwiseLoss):
-    """Distributionally robust loss (Lin et al., Eq. 8): C-LSEP with a gradient constraint.
+    """DR, distributionally robust loss (Lin et al., Eq. 8): C-LSEP with a gradient constraint.
 
     Args:
-        way: See :class:`SetwiseLoss`.
-        pair_scale: Scale of the differences between logits, the paper's gamma 1.
-        constraint_scale: Scale of the constrained logits, gamma 2: 7 for VOC-LT, 10 for COCO-LT.
-        constraint: ``'negative'`` (NGC), ``'positive'`` (PGC), ``'both'`` (GC) or None, which is C-LSEP.
-        logit_bias: Margin by which positives are to exceed negatives.
-        **kwargs: As in :class:`LSEPLoss`.
+        way: Which labels are compared, see :class:`SetwiseLoss`.
+        pair_scale: Factor of the differences between logits, the paper's gamma 1.
+        constraint_scale: Factor of the logits in the constraint, gamma 2: 7 for VOC-LT, 10 for COCO-LT.
+        constraint: ``'negative'`` (NGC) pushes negatives below 0, ``'positive'`` (PGC) positives above 0, ``'both'``
+            (GC) does both; None is C-LSEP.
+        logit_bias: Margin by which the logits of positives should exceed those of negatives.
+        **kwargs: ``bucket_size``, ``across_ranks`` and other arguments, as in :class:`LSEPLoss`.
 
     The paper adds up the classes, ``reduction='sum'``.
     """
