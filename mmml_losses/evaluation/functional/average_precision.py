@@ -1,24 +1,24 @@
-"""Average precision of each class, of each sample and of all (sample, class) pairs in one ranking.
+"""Average precision of each class, of each sample, or of all (sample, class) pairs pooled in one ranking.
 
-Published figures use several conventions:
+Published figures use several definitions of average precision. The argument ``convention`` selects one:
 
 ``'exact'``
-    The area under the steps of the precision-recall curve, as in scikit-learn and torchmetrics. Tied scores are one
-    step. :func:`average_precision` has the formula.
+    The area under the steps of the precision-recall curve, as in scikit-learn and torchmetrics. Tied scores share one
+    threshold. :func:`average_precision` has the formula.
 ``'voc11'``
-    PASCAL VOC until 2009: the mean over the recalls 0, 0.1, …, 1 of the best precision at that recall or a higher one.
-    It is usually higher than the exact value, most for classes with few positives. Tied scores are one step of the
-    curve. Recalls are compared as fractions of whole numbers, so that 3 of 10 reach 0.3.
+    PASCAL VOC until 2009: the mean of 11 precisions, one for each recall r = 0, 0.1, …, 1. Each is the best precision
+    at a recall of r or higher. Tied scores share one threshold. The result is usually higher than the exact value, most
+    of all for classes with few positives. Recalls are compared as integer fractions, so that 3 of 10 reach 0.3.
 ``'mmpretrain'``
-    ``mmpretrain.evaluation.AveragePrecision``: mean precision at the ranks of the positives, in single precision. Tied
-    entries have different ranks, in the order of ``torch.argsort``: four equal scores of which one is a positive give
-    1 or 1/4, depending on the order of the samples. A class without a positive counts as 0. (MMPretrain itself fails
-    on classes without a known entry, and rounds the result to the type of the scores.)
+    ``mmpretrain.evaluation.AveragePrecision``: mean precision at the ranks of the positives, in float32. Tied scores
+    get different ranks, in the order of ``torch.argsort``: one positive among four equal scores gives between 1/4 and
+    1, by the order of the samples. A class without a positive counts as 0. (MMPretrain itself fails on classes without
+    a known label, and rounds the result to the dtype of the scores.)
 ``'asl'``
-    The validation of the ASL repository, which many papers on COCO use: as ``'mmpretrain'``, but in double precision,
-    in the reversed order of ``numpy.argsort``, and with :math:`10^{-8}` added to the number of positives, which lowers
-    a class with few positives by about :math:`10^{-8}`. A class without a positive counts as 0. The repository has no
-    unknown labels; here they are left out.
+    The validation code of the ASL repository, which many papers on COCO use. It differs from ``'mmpretrain'``: it uses
+    float64, ranks ties in the reversed order of ``numpy.argsort``, and adds :math:`10^{-8}` to the number of positives,
+    which lowers a class with few positives by about :math:`10^{-8}`. A class without a positive counts as 0. The
+    repository has no unknown labels; here they are left out.
 
 Without ties and without empty classes, ``'mmpretrain'`` and ``'asl'`` equal ``'exact'`` up to rounding.
 """
@@ -42,13 +42,13 @@ ASL_EPSILON = 1e-8
 
 
 class MeanAveragePrecision(NamedTuple):
-    """Mean of average precisions, with the number of classes (samples) in it.
+    """Mean average precision over classes (or samples), and how many classes (samples) are in the mean.
 
     Attributes:
         value: The mean in [0, 1]; NaN when no class (sample) is averaged.
         num_averaged: Number of classes (samples) in the mean.
         num_skipped: Number of classes (samples) left out because they have no positive label.
-        num_empty: Number of classes (samples) without a positive label, left out or counted as 0.
+        num_empty: Number of classes (samples) without a positive label, whether left out or counted as 0.
     """
 
     value: float
@@ -58,12 +58,12 @@ class MeanAveragePrecision(NamedTuple):
 
     @classmethod
     def of(cls, precisions: np.ndarray, empty: Empty = 'skip', what: str = 'classes') -> 'MeanAveragePrecision':
-        """Average the average precisions of classes or samples.
+        """Build a MeanAveragePrecision from the average precisions of classes or samples.
 
         Args:
-            precisions: Result of :func:`average_precision` with ``empty='skip'``: NaN without a positive label.
-            empty: ``'skip'`` leaves NaN entries out, ``'zero'`` counts them as 0, ``'error'`` raises an error.
-            what: What is averaged, in the plural, for the message of the error.
+            precisions: (C,) or (N,) average precisions, NaN for a class (sample) without a positive label.
+            empty: ``'skip'`` leaves NaN out, ``'zero'`` counts NaN as 0, ``'error'`` raises a ``ValueError`` for NaN.
+            what: Plural noun for the error message, such as ``'classes'`` or ``'samples'``.
         """
         num_empty = int(np.isnan(precisions).sum())
         filled = fill_empty(precisions, empty, what)
@@ -82,26 +82,25 @@ def average_precision(
 ) -> np.ndarray:
     r"""Compute the average precision of each class (or each sample).
 
-    With :math:`P` the positives of one class and :math:`K` its known entries, ``convention='exact'`` is
+    A class ranks its samples by score. Let :math:`P` be its positive samples, :math:`K` its samples with a known label
+    (0 or 1), and :math:`s_j` the score of sample j. Then ``convention='exact'`` is
 
     .. math::
         AP = \frac{1}{|P|} \sum_{i \in P} \frac{|\{j \in P : s_j \ge s_i\}|}{|\{j \in K : s_j \ge s_i\}|},
 
     which is :math:`\sum_n (R_n - R_{n-1}) P_n` over the distinct thresholds, the definition of scikit-learn's
-    ``average_precision_score``: tied entries share one threshold, so their order does not matter. The other
-    conventions are for comparison with published figures; the docstring of this module describes them.
-
-    Large matrices of floating-point scores are ranked by a compiled kernel where Numba is installed, with the same
-    result. The first call in an environment compiles it, which takes some seconds.
+    ``average_precision_score``. Tied scores share one threshold, so their order does not matter. The other conventions
+    reproduce published figures; the docstring of this module describes them. If Numba is installed, a compiled kernel
+    ranks large floating-point matrices, with the same result. Its first call takes some seconds to compile.
 
     Args:
         scores: (N, C) scores of any real dtype, higher is more positive. Logits and probabilities rank alike.
-        labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown entries are left out.
+        labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
         by: ``'class'`` ranks the samples of each class, ``'sample'`` the classes of each sample.
-        empty: Result of a class (sample) without a positive: ``'skip'`` NaN, ``'zero'`` 0, ``'error'`` a
-            ``ValueError``. By default ``'skip'`` for the conventions ``'exact'`` and ``'voc11'``, and ``'zero'`` for
-            ``'mmpretrain'`` and ``'asl'``.
-        convention: ``'exact'``, ``'voc11'`` (11 points of the interpolated curve), ``'mmpretrain'`` or ``'asl'``.
+        empty: Value for a class (sample) without a positive: ``'skip'`` gives NaN, ``'zero'`` gives 0, ``'error'``
+            raises a ``ValueError``. None is ``'skip'`` for the conventions ``'exact'`` and ``'voc11'``, and ``'zero'``
+            for ``'mmpretrain'`` and ``'asl'``.
+        convention: ``'exact'``, ``'voc11'`` (11-point interpolated), ``'mmpretrain'`` or ``'asl'``.
 
     Returns:
         float64 array of shape (C,) for ``by='class'`` or (N,) for ``by='sample'``.
@@ -132,11 +131,11 @@ def mean_average_precision(
     empty: Empty | None = None,
     convention: Convention = 'exact',
 ) -> MeanAveragePrecision:
-    """Compute the mean of :func:`average_precision`, by default over the classes (samples) with a positive label.
+    """Compute the mean of :func:`average_precision` over classes or samples; that function explains the arguments.
 
-    ``by='class'`` is the usual mAP (macro average, mAP@class, mAP@y in papers). ``by='sample'`` is mAP@sample (mAP@x):
-    the label ranking average precision of scikit-learn, except that images without a positive count as 1 there. See
-    :func:`average_precision` for the arguments.
+    ``by='class'`` is the usual mAP (macro average, mAP@class or mAP@y). ``by='sample'`` is mAP@sample or mAP@x:
+    scikit-learn's label ranking average precision, except that scikit-learn counts samples without a positive as 1.
+    With ``empty='skip'``, classes (samples) without a positive are left out of the mean.
     """
     empty = empty_of(convention, empty)
     precisions = average_precision(scores, labels, by, empty='skip', convention=convention)
@@ -146,15 +145,15 @@ def mean_average_precision(
 def micro_average_precision(
     scores: ArrayLike, labels: ArrayLike, *, empty: Empty = 'skip', convention: Convention = 'exact'
 ) -> float:
-    """Compute the average precision of all known (sample, class) pairs pooled into one ranking, in [0, 1].
+    """Compute the average precision, in [0, 1], of one ranking of all (sample, class) pairs with a known label.
 
-    No second matrix is needed: only the scores of the positives are kept.
+    The score matrix is not copied: only the scores of the positives are kept.
 
     Args:
-        scores: (N, C) scores that are comparable between classes.
-        labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown entries are left out.
-        empty: Result without any positive: ``'skip'`` NaN, ``'zero'`` 0, ``'error'`` a ``ValueError``.
-        convention: ``'exact'`` or ``'voc11'``; the others define no pooled ranking.
+        scores: (N, C) scores that are comparable between classes, higher is more positive.
+        labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
+        empty: Result without any positive: ``'skip'`` NaN, ``'zero'`` 0, ``'error'`` raises a ``ValueError``.
+        convention: ``'exact'`` or ``'voc11'``; the other conventions define no pooled ranking.
     """
     empty = empty_of(convention, empty)
     if convention in ORDERED:
@@ -167,12 +166,12 @@ def micro_average_precision(
 def mean_average_precision_of_groups(
     precisions: ArrayLike, groups: Mapping[str, Sequence[int]], *, empty: Empty = 'skip'
 ) -> dict[str, MeanAveragePrecision]:
-    """Compute the mean average precision of groups of classes, such as head, medium and tail.
+    """Return a dict from group name to the mean average precision of the classes in this group.
 
     Args:
         precisions: (C,) result of :func:`average_precision` with ``by='class'`` and ``empty='skip'``.
-        groups: Class indices by the name of the group; :func:`mmml_losses.evaluation.group_classes` makes them from
-            class frequencies. A group may be empty; its mean is NaN.
+        groups: Dict from group name, such as ``'head'``, to class indices. :func:`mmml_losses.evaluation.group_classes`
+            makes head, medium and tail from class frequencies. A group may be empty; its mean is NaN.
         empty: Leave classes without a positive out (``'skip'``), count them as 0 (``'zero'``) or raise (``'error'``).
     """
     precisions = as_array(precisions).astype(np.float64)
@@ -186,7 +185,10 @@ def mean_average_precision_of_groups(
 
 
 def fill_empty(precisions: np.ndarray, empty: Empty, what: str) -> np.ndarray:
-    """Replace NaN, the average precision without a positive label, by 0 for ``empty='zero'``; raise for ``'error'``."""
+    """Return ``precisions`` with 0 in place of NaN if ``empty='zero'``, unchanged if ``'skip'``.
+
+    NaN means no positive label. ``'error'`` raises a ValueError for NaN; ``what`` is a plural noun for its message.
+    """
     is_empty = np.isnan(precisions)
     return np.where(is_empty, 0.0, precisions) if checked_empty(empty, is_empty, what) == 'zero' else precisions
 
@@ -195,7 +197,7 @@ _PLURALS = {'class': 'classes', 'sample': 'samples'}
 
 
 def empty_of(convention: Convention, empty: Empty | None) -> Empty:
-    """Return ``empty``, or if it is None, how the convention treats classes without a positive; check both."""
+    """Return how to count classes without a positive: ``empty``, or the default of the convention if it is None."""
     if convention not in CONVENTIONS:
         raise ValueError(f'convention must be one of {CONVENTIONS}, got {convention!r}')
     if empty is None:
@@ -213,9 +215,9 @@ def _summarise(ranks: PositiveRanks, convention: Convention) -> np.ndarray:
 
 
 def eleven_point(ranks: PositiveRanks) -> np.ndarray:
-    """Compute the mean over the recalls 0, 0.1, …, 1 of the best precision at that recall or a higher one.
+    """Compute the 11-point average precision of each of R rankings, as (R,) float64; NaN without a positive.
 
-    Returns a value for each of the R rankings, NaN for a ranking without a positive.
+    It is the mean of 11 precisions: for each recall 0, 0.1, …, 1, the best precision at this recall or a higher one.
     """
     precision = ranks.positives_above / ranks.known_above
     total = np.zeros(len(ranks.num_positives))
@@ -228,9 +230,9 @@ def eleven_point(ranks: PositiveRanks) -> np.ndarray:
 
 
 def ordered_average_precision(scores: np.ndarray, labels: np.ndarray, by: By, convention: Convention) -> np.ndarray:
-    """Compute the average precision of each class (sample) by ``'mmpretrain'`` or ``'asl'``, which order tied entries.
+    """Compute average precision by ``'mmpretrain'`` or ``'asl'``, which give tied scores different ranks.
 
-    Returns (C,) or (N,) float64 values, NaN for a class (sample) without a positive.
+    Return float64 of shape (C,) for ``by='class'`` or (N,) for ``'sample'``, with NaN where there is no positive.
     """
     measure = {'mmpretrain': _by_torch, 'asl': _by_numpy}[convention]
     if by == 'class':

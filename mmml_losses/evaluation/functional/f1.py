@@ -11,7 +11,7 @@ from .positive_ranks import PositiveRanks, pooled_positive_ranks, positive_ranks
 
 @dataclass(frozen=True)
 class F1Scores:
-    r"""Precision, recall and F1, by class (C) and overall (O), from the counts of each class.
+    r"""Precision, recall and F1 as means over classes (prefix C) and over all pairs (prefix O).
 
     With :math:`T_c` true positives, :math:`M_c` predicted and :math:`N_c` labelled positives of class :math:`c`,
 
@@ -24,15 +24,14 @@ class F1Scores:
     - :attr:`cf1`, the harmonic mean of CP and CR, is the CF1 of the multi-label literature;
     - :attr:`macro_f1`, the mean of the classes' own F1s, is the macro average of scikit-learn and mmpretrain.
 
-    0 / 0 is 0: a class that is never predicted has precision 0, one without positives recall 0.
+    0 / 0 is 0: a class that is never predicted has precision 0, a class without positives has recall 0.
 
     Attributes:
-        true_positives: (C,) pairs that are predicted and positive.
-        predicted: (C,) pairs that are predicted and known.
-        positives: (C,) pairs that are positive.
-        empty: How the class means treat classes without a positive: ``'zero'`` counts them as 0, ``'skip'`` leaves them
-            out.
-        num_ties_cut: Images of which top-k predicts one class and leaves out another with the same score.
+        true_positives: (C,) number of samples of each class that are predicted and labelled positive.
+        predicted: (C,) number of samples that are predicted positive and have a known label.
+        positives: (C,) number of samples that are labelled positive.
+        empty: ``'zero'`` counts classes without a positive as 0 in means over classes, ``'skip'`` leaves them out.
+        num_ties_cut: Number of samples where top-k predicts one class but not another of equal score.
     """
 
     true_positives: np.ndarray
@@ -43,52 +42,52 @@ class F1Scores:
 
     @property
     def class_precision(self) -> np.ndarray:
-        """(C,) precision of each class."""
+        """(C,) precision of each class; 0 for a class that is never predicted."""
         return _ratio(self.true_positives, self.predicted)
 
     @property
     def class_recall(self) -> np.ndarray:
-        """(C,) recall of each class."""
+        """(C,) recall of each class; 0 for a class without a positive label."""
         return _ratio(self.true_positives, self.positives)
 
     @property
     def class_f1(self) -> np.ndarray:
-        """(C,) F1 of each class."""
+        """(C,) F1 of each class; 0 for a class without a true positive."""
         return _ratio(2 * self.true_positives, self.predicted + self.positives)
 
     @property
     def cp(self) -> float:
-        """Mean precision of the classes; ``empty`` decides on classes without a positive."""
+        """Mean precision over classes (CP); ``empty='skip'`` leaves out classes without a positive label."""
         return self._class_mean(self.class_precision)
 
     @property
     def cr(self) -> float:
-        """Mean recall of the classes; ``empty`` decides on classes without a positive."""
+        """Mean recall over classes (CR); ``empty='skip'`` leaves out classes without a positive label."""
         return self._class_mean(self.class_recall)
 
     @property
     def cf1(self) -> float:
-        """Harmonic mean of CP and CR."""
+        """Harmonic mean of :attr:`cp` and :attr:`cr`, the CF1 of the multi-label literature."""
         return _harmonic_mean(self.cp, self.cr)
 
     @property
     def macro_f1(self) -> float:
-        """Mean F1 of the classes; ``empty`` decides on classes without a positive."""
+        """Mean F1 over classes; ``empty='skip'`` leaves out classes without a positive label."""
         return self._class_mean(self.class_f1)
 
     @property
     def op(self) -> float:
-        """Precision of all pairs, the micro average."""
+        """Precision over all (sample, class) pairs (OP), the micro average."""
         return float(_ratio(self.true_positives.sum(), self.predicted.sum()))
 
     @property
     def or_(self) -> float:
-        """Recall of all pairs, the micro average; ``or`` without an underscore is a keyword of Python."""
+        """Recall over all (sample, class) pairs (OR), the micro average; the name ``or`` is a Python keyword."""
         return float(_ratio(self.true_positives.sum(), self.positives.sum()))
 
     @property
     def of1(self) -> float:
-        """F1 of all pairs."""
+        """F1 over all (sample, class) pairs (OF1), the micro average."""
         return float(_ratio(2 * self.true_positives.sum(), (self.predicted + self.positives).sum()))
 
     @property
@@ -98,7 +97,7 @@ class F1Scores:
 
     @property
     def num_unpredicted(self) -> int:
-        """Number of classes that are never predicted."""
+        """Number of classes that are predicted for no sample with a known label."""
         return int((self.predicted == 0).sum())
 
     def _class_mean(self, values: np.ndarray) -> float:
@@ -107,13 +106,13 @@ class F1Scores:
 
 
 class BestThreshold(NamedTuple):
-    """Thresholds at which F1 is best, and their F1.
+    """Thresholds that maximise F1, and the F1 that they reach.
 
     Attributes:
-        threshold: (C,) for each class, or one number for all pairs; ``inf`` where there is no positive. Scores of at
-            least the threshold are predicted. Of equally good thresholds, the highest.
-        f1: (C,) or one number in [0, 1]; 0 where there is no positive.
-        num_empty: Number of classes without a positive label; for all pairs 1 or 0.
+        threshold: (C,) one threshold for each class, or one number for all pairs. Scores of at least the threshold are
+            predicted positive. Ties in F1 go to the highest threshold. ``inf`` without a positive label.
+        f1: (C,) best F1 of each class, or one number for all pairs, in [0, 1]; 0 without a positive label.
+        num_empty: Number of classes without a positive label. With one number for all pairs: 1 if no pair is positive.
     """
 
     threshold: np.ndarray | float
@@ -129,19 +128,18 @@ def f1_scores(
     top_k: int | None = None,
     empty: Empty = 'zero',
 ) -> F1Scores:
-    """Compute precision, recall and F1 of the labels that a threshold, or a number of labels for each image, selects.
+    """Compute precision, recall and F1 of the labels predicted by a threshold or by the top k scores of each sample.
 
     Args:
         scores: (N, C) scores or probabilities, higher is more positive.
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
-        threshold: Scores of at least this much are predicted; one number, or (C,) one for each class. Compared in the
-            precision of the scores. 0.5 if neither this nor ``top_k`` is given.
-        top_k: Predict the k classes with the highest scores in each image instead. A class of unknown label may be one
-            of them and is then left out, as in mmpretrain. Of classes tied at the k-th score, those with the lowest
-            indices are taken, and ``num_ties_cut`` counts such images.
-        empty: How the means over classes treat classes without a positive label: ``'zero'`` counts them with precision,
-            recall and F1 of 0, as in mmpretrain and scikit-learn, ``'skip'`` leaves them out, ``'error'`` raises an
-            error.
+        threshold: Scores of at least the threshold are predicted positive. One number, or (C,) one for each class,
+            compared in the dtype of the scores. None is 0.5 unless ``top_k`` is given.
+        top_k: Predict the k classes with the highest scores in each sample, instead of using a threshold. Unknown pairs
+            among the k are left out and not replaced, as in mmpretrain. Ties at the k-th score go to the lowest class
+            index; ``num_ties_cut`` counts samples with such ties.
+        empty: What classes without a positive label add to means over classes: ``'zero'`` adds 0, as in mmpretrain and
+            scikit-learn; ``'skip'`` leaves these classes out; ``'error'`` raises a ``ValueError``.
 
     Examples:
         >>> result = f1_scores([[0.9, 0.2], [0.6, 0.7]], [[1, 0], [0, 1]])
@@ -174,21 +172,20 @@ def f1_scores(
 def best_threshold(
     scores: ArrayLike, labels: ArrayLike, *, average: Literal['class', 'pooled'] = 'class'
 ) -> BestThreshold:
-    r"""Find the threshold that maximises F1, exactly, from the ranks of the positives in one pass.
+    """Find the exact threshold that maximises F1, for each class or for all classes together.
 
-    At the score of a positive with :math:`t` of :math:`N` positives and :math:`m` known entries at or above it,
-    :math:`F_1 = 2t / (m + N)`. Between two positives F1 only falls with the threshold, so one of their scores is
-    always best.
+    Take the score of a positive as threshold, with :math:`t` of :math:`N` positives and :math:`m` known pairs at or
+    above it. Then :math:`F_1 = 2t / (m + N)`. A threshold between two such scores predicts the same positives as the
+    higher score, and at least as many negatives. So the score of some positive is always best.
 
     Args:
-        scores: (N, C) scores of any real dtype.
+        scores: (N, C) scores of any real dtype, higher is more positive.
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
-        average: ``'class'`` for a threshold of each class, which together maximise ``macro_f1``; ``'pooled'`` for the
-            one threshold of all classes that maximises ``of1``.
+        average: ``'class'`` finds one threshold for each class; together they maximise ``macro_f1``. ``'pooled'`` finds
+            one threshold for all classes, which maximises ``of1``.
 
     Returns:
-        Thresholds for :func:`f1_scores`, and their F1. Measured on the same data, the F1 is too optimistic: choose
-        thresholds on held-out data.
+        Thresholds for :func:`f1_scores`, and their F1, too optimistic for new data: choose thresholds on held-out data.
     """
     scores = as_scores(scores)
     labels = as_labels_of(scores, labels)
@@ -207,7 +204,7 @@ def best_threshold(
 
 
 def checked_thresholds(threshold: float | ArrayLike, scores: np.ndarray) -> np.ndarray:
-    """Return one threshold, or one for each class, as an array in the precision of the scores."""
+    """Return the threshold, one () or per class (C,), as an array in the dtype of float scores; raise if invalid."""
     limits = as_array(threshold)
     if limits.shape not in ((), (scores.shape[1],)):
         raise ValueError(
@@ -219,7 +216,7 @@ def checked_thresholds(threshold: float | ArrayLike, scores: np.ndarray) -> np.n
 
 
 def checked_top_k(top_k: int, num_classes: int | None = None) -> int:
-    """Return the number of classes to predict in each image; raise if it is not from 1 to ``num_classes``."""
+    """Return ``top_k`` as int; raise if it is not from 1 to ``num_classes`` (None: no upper bound)."""
     limit, most = (np.inf, '') if num_classes is None else (num_classes, f' and at most the {num_classes} classes')
     if not isinstance(top_k, int | np.integer) or isinstance(top_k, bool) or not 1 <= top_k <= limit:
         raise ValueError(f'top_k must be a whole number of at least 1{most}, got {top_k!r}')
@@ -238,7 +235,7 @@ def _best_of_rankings(ranks: PositiveRanks) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _highest(scores: np.ndarray, k: int) -> tuple[np.ndarray, int]:
-    """Return a mask of the k highest scores of each row, and the number of rows where a tie at the k-th is cut."""
+    """Return (mask of the k highest scores of each row, number of rows where chosen and unchosen scores are tied)."""
     last = np.partition(scores, scores.shape[1] - k, axis=1)[:, scores.shape[1] - k, None]
     above, tied = scores > last, scores == last
     places_left = k - np.count_nonzero(above, axis=1)
@@ -247,7 +244,7 @@ def _highest(scores: np.ndarray, k: int) -> tuple[np.ndarray, int]:
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Divide, with 0 for 0 / 0."""
+    """Divide counts elementwise, ``part / whole``, with 0 for 0 / 0."""
     return part / np.maximum(whole, 1)
 
 

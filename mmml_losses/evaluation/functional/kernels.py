@@ -1,11 +1,10 @@
-"""Kernels for rankings, compiled by Numba, for :mod:`.positive_ranks` and :mod:`.retrieval`.
+"""Numba-compiled kernels that rank scores, for :mod:`.positive_ranks` and :mod:`.retrieval`.
 
-No ranking is sorted. Only the positives are, and the other entries are counted between them. Scores are compared as
-integers that have the same order: the bits of a float, inverted where it is negative. A table maps the leading bits of
-an entry to the positives that it lies between, up to a short binary search.
+The kernels avoid sorting a whole ranking. They sort only the scores of the positives, and count the other scores
+between these. Scores are compared as integers of the same order, called keys: the bits of a float, inverted where it
+is negative. A lookup table from the leading bits of a key leaves only a short binary search among the positives.
 
-All compiled code is in this file, because Numba's cache is renewed for changes of the file that a function is in, but
-not for changes of the files that it calls.
+All compiled code is in one file: Numba renews a function's cache if its own file changes, but not if a called one does.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,9 +24,9 @@ LARGEST_TABLE = 1 << 17
 
 
 def compiled(function: Callable) -> Callable:
-    """Compile a function when it is first called, and keep the result on disk for the next process.
+    """Compile a function by Numba when it is first called, and cache the machine code on disk for later processes.
 
-    Compiled functions release the interpreter lock, so that threads run them at the same time.
+    Compiled functions release Python's global interpreter lock, so that threads can run them in parallel.
     """
     try:
         return njit(cache=True, nogil=True, error_model='numpy')(function)
@@ -38,11 +37,11 @@ def compiled(function: Callable) -> Callable:
 def rank_rows(
     scores: np.ndarray, labels: np.ndarray, num_positives: np.ndarray, has_unknown: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Count the known entries at or above each positive of each row.
+    """Count, for each positive of each row, the known entries (label 0 or 1) of the row with at least its score.
 
-    Scores (R, E) are float32 or float64, labels (R, E) int8, both row-major. ``has_unknown`` (R,) is true where a label
-    of the row is unknown. Returns the (V,) scores of the positives, row after row and ascending within one, and the
-    (V,) counts.
+    ``scores`` (R, E) float32 or float64 and ``labels`` (R, E) int8 are row-major, R rankings of E entries.
+    ``num_positives`` (R,) counts the positives; ``has_unknown`` (R,) is true for rows with a label -1. Return (scores,
+    counts) of the positives, both (V,) for V positives, ordered by row, and by ascending score within a row.
     """
     starts = np.concatenate([[0], np.cumsum(num_positives)])
     bits = scores.view(INTEGERS[scores.dtype])
@@ -56,7 +55,7 @@ def rank_rows(
 
 
 def count_pooled(positives: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Count the known entries at or above each of the (V,) ascending positives, in all blocks of scores and labels."""
+    """Count, over all (scores, labels) blocks, the known entries at or above each of V ascending scores, as (V,)."""
     integer = INTEGERS[positives.dtype]
     keys, table = _ordered(positives.view(integer)), np.empty(LARGEST_TABLE + 2, np.int32)
     counts = np.zeros(len(positives) + 1, np.int64)
@@ -67,13 +66,13 @@ def count_pooled(positives: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.nd
 
 
 def _ordered(bits: np.ndarray) -> np.ndarray:
-    """Turn the bits of floats into integers of the same order, or back; both zeros become 0."""
+    """Turn bits of floats into keys (integers in the order of the floats), or keys into bits; both zeros become 0."""
     return np.where(bits < 0, np.iinfo(bits.dtype).min - bits, bits)
 
 
 @compiled
 def count_labels(labels):
-    """Count the positives and the known entries of each row."""
+    """Return (positives, known entries), both (R,) int64: the numbers of labels 1 and of labels 0 or 1 in each row."""
     num_positives, num_known = np.empty(labels.shape[0], np.int64), np.empty(labels.shape[0], np.int64)
     for row in range(labels.shape[0]):
         positives, known = np.int32(0), np.int32(0)
@@ -101,7 +100,7 @@ def _rank_rows(bits, labels, has_unknown, starts, positives, known_above):
 
 @compiled
 def _memory(num_entries, bits):
-    """Allocate the arrays that :func:`_count_above` overwrites."""
+    """Allocate the work arrays of :func:`_count_above` for up to ``num_entries`` keys of the dtype of ``bits``."""
     table, of_parts = np.empty(LARGEST_TABLE + 2, np.int32), np.empty(LARGEST_TABLE + 2, np.int32)
     near, counts = np.empty(num_entries + 1, bits.dtype), np.empty(num_entries + 1, np.int64)
     return table, of_parts, np.empty(len(table), np.uint8), near, counts
@@ -109,7 +108,7 @@ def _memory(num_entries, bits):
 
 @compiled
 def _count_above(keys, num_keys, positives, few, memory, known_above):
-    """Write to ``known_above`` how many keys are at or above each ascending positive; up to ``few`` one by one."""
+    """Write to ``known_above`` how many keys are at or above each ascending positive; use a table above ``few``."""
     num_positives = len(positives)
     if num_positives <= few:
         for place in range(num_positives):
@@ -135,7 +134,7 @@ def _pool(bits, labels, positives, table, shift, counts):
 
 @compiled
 def _read_keys(bits, labels, has_unknown, keys):
-    """Write the known scores, as integers of the same order, to the front of ``keys`` and return their number."""
+    """Write the keys (ordered integers) of the known scores of a row to the front of ``keys``; return their number."""
     lowest = np.iinfo(bits.dtype).min
     if not has_unknown:
         for entry in range(len(bits)):
@@ -151,7 +150,7 @@ def _read_keys(bits, labels, has_unknown, keys):
 
 @compiled
 def _read_positives(bits, labels, starts, positives):
-    """Write the scores of the positives, as integers of the same order, row after row; sort a row of up to ``FEW``."""
+    """Write the positives' scores as keys (ordered integers) from ``starts[row]`` on; sort rows of up to ``FEW``."""
     lowest = np.iinfo(bits.dtype).min
     for row in range(bits.shape[0]):
         place = starts[row]
@@ -174,9 +173,9 @@ def _count_from(keys, num_keys, value):
 
 @compiled
 def _fill_table(positives, table):
-    """Cut the range of the ascending positives into equal parts of 2^s integers, fill ``table``, and return s.
+    """Cut the range of the ascending positives into intervals of 2^s integers, fill the lookup ``table``, and return s.
 
-    ``table[part]`` is the index of the first positive in a part or after it. Part 0 lies below all positives.
+    ``table[i]`` is the index of the first positive in interval i or after it. Interval 0 lies below all positives.
     """
     num_positives = len(positives)
     num_parts = 64
@@ -206,10 +205,10 @@ def _part_of(key, first, last, shift):
 
 @compiled
 def _count_between(keys, num_keys, positives, table, shift, counts, of_parts, is_shared, near):
-    """Add the number of keys with exactly ``k`` positives at or below them to ``counts[k]``.
+    """Increase ``counts[k]`` by the number of keys that have exactly k of the ascending positives at or below them.
 
-    Most keys lie in parts without a positive, where the keys of the part are counted. The few keys that share their
-    part with a positive are collected and compared.
+    The table divides the range of keys into intervals. Most keys lie in intervals without a positive, and are counted
+    by interval. The few keys in an interval with a positive are collected in ``near`` and compared by binary search.
     """
     first, last = positives[0], positives[-1]
     num_parts = np.int64(_part_of(last, first, last, shift)) + 1
@@ -241,7 +240,7 @@ def _count_between(keys, num_keys, positives, table, shift, counts, of_parts, is
 
 @compiled
 def evaluate_subtree(conditions, depth, table):
-    """Evaluate a query and its extensions by excluded classes, as :func:`.retrieval.queries.evaluate_subtree`."""
+    """Evaluate a query with 0 to ``depth`` added excluded classes, like :func:`.retrieval.queries.evaluate_subtree`."""
     num_classes, num_images = len(table.starts) - 1, table.log_scores.shape[1]
     counts, totals = np.zeros(depth + 1, np.int64), np.zeros(depth + 1)
     scores, images = np.empty((depth + 1, num_images)), np.empty((depth + 1, num_images), np.int32)
@@ -282,7 +281,7 @@ def evaluate_subtree(conditions, depth, table):
 
 @compiled
 def evaluate_queries(queries, table):
-    """Compute the average precision of each query, as :func:`.retrieval.queries.evaluate_queries`."""
+    """Compute the average precision of each row of ``queries``, like :func:`.retrieval.queries.evaluate_queries`."""
     num_images = table.log_scores.shape[1]
     scores, images = np.empty(num_images), np.empty(num_images, np.int32)
     memory, precisions = _query_memory(num_images), np.full(len(queries), np.nan)
@@ -296,7 +295,7 @@ def evaluate_queries(queries, table):
 
 @compiled
 def first_relevant(queries, table):
-    """Find the first relevant image of each query, as :func:`.retrieval.queries.first_relevant`."""
+    """Find the first image that satisfies each row of ``queries``, like :func:`.retrieval.queries.first_relevant`."""
     first = np.full(len(queries), -1)
     for row in range(len(queries)):
         for image in _shortest_list(queries[row], table):
@@ -308,7 +307,7 @@ def first_relevant(queries, table):
 
 @compiled
 def _shortest_list(conditions, table):
-    """Return the images that show the rarest class that a query requires."""
+    """Return the indices of the images that show the rarest required class; relevant images are among them."""
     num_classes = len(table.starts) - 1
     rarest = conditions[0]
     for condition in conditions:
@@ -329,7 +328,7 @@ def _satisfies(image, conditions, table):
 
 @compiled
 def _relevant_to(conditions, table, images):
-    """Write the images that satisfy all conditions to the front of ``images`` and return their number."""
+    """Write the indices of the images that satisfy all conditions to the front of ``images``; return their number."""
     size = 0
     for image in _shortest_list(conditions, table):
         images[size] = image
@@ -348,14 +347,14 @@ def _sum_conditions(conditions, table, scores):
 
 @compiled
 def _query_memory(num_images):
-    """Allocate the arrays that :func:`_average_precision` overwrites."""
+    """Allocate the work arrays of :func:`_average_precision` for rankings of ``num_images`` images."""
     keys = np.empty(num_images, np.int64)
     return keys, np.empty_like(keys), np.empty_like(keys), np.empty_like(keys), _memory(num_images, keys)
 
 
 @compiled
 def _average_precision(scores, images, memory):
-    """Compute the average precision of the ranking in which ``images`` are relevant; NaN scores are left out."""
+    """Compute average precision from ``scores`` and indices ``images`` of relevant images; leave out NaN scores."""
     candidates, positives, spare, known_above, memory_of_counts = memory
     bits, lowest, num_relevant = scores.view(np.int64), np.iinfo(np.int64).min, len(images)
     worst = np.inf
@@ -386,7 +385,7 @@ def _average_precision(scores, images, memory):
 
 @compiled
 def _sort(keys, spare, stops):
-    """Sort ``keys`` in place: by equal parts of their range, then within each part; almost in linear time."""
+    """Sort ``keys`` in place, almost in linear time: first into equal intervals of their range, then within each."""
     if len(keys) <= FEW:
         keys.sort()
         return

@@ -1,8 +1,8 @@
-"""Rank the positives: count the entries above each, from which average precision and the best F1 are computed.
+"""Rank the positives by score, as input for average precision and for the best F1.
 
-The rank of a positive is found by a binary search in the sorted scores; entries with the same score count as above it.
-If Numba is installed, large matrices are not sorted: the compiled kernel sorts the positives alone and counts the other
-entries between them.
+The rank of a positive is the number of entries with at least its score, so tied entries count. It is found by binary
+search in the sorted scores. For large matrices, if Numba is installed, a compiled kernel sorts only the scores of the
+positives and counts the other scores between them.
 """
 
 import warnings
@@ -24,26 +24,33 @@ By = Literal['class', 'sample']
 TILE = 256
 # From this number of rows, one call of torch's batched search is faster than a call of numpy's for each row.
 MANY_ROWS = 256
-# Entries of a matrix from which the compiled kernel is used. Its first use in a process takes most of a second, and the
-# very first more to compile it, which is too long for smaller matrices.
+# Entries from which a matrix uses the compiled kernel: loading takes most of a second, compiling once even more.
 LARGE = 1 << 20
 
 
 class PositiveRanks(NamedTuple):
-    """Ranks of the V positives in R rankings, ordered by ranking, and by ascending score within a ranking."""
+    """Ranks of the V positives in R rankings, ordered by ranking, and by ascending score within a ranking.
 
-    rows: np.ndarray  # (V,) the ranking of each positive
-    values: np.ndarray  # (V,) its score
-    positives_above: np.ndarray  # (V,) positives of the ranking with at least this score, including itself and its ties
-    known_above: np.ndarray  # (V,) known entries of the ranking with at least this score
-    num_positives: np.ndarray  # (R,) positives of each ranking
+    Attributes:
+        rows: (V,) index of the ranking of each positive.
+        values: (V,) score of each positive.
+        positives_above: (V,) number of positives in the ranking with at least this score, itself included.
+        known_above: (V,) number of known entries (positive or negative) in the ranking with at least this score.
+        num_positives: (R,) number of positives in each ranking.
+    """
+
+    rows: np.ndarray
+    values: np.ndarray
+    positives_above: np.ndarray
+    known_above: np.ndarray
+    num_positives: np.ndarray
 
 
 def positive_ranks(scores: np.ndarray, labels: np.ndarray, by: By) -> Iterator[tuple[slice, PositiveRanks]]:
-    """Rank the samples of each class (``by='class'``), or the classes of each sample, block by block.
+    """Rank the samples of each class (``by='class'``) or the classes of each sample (``by='sample'``), in blocks.
 
-    Yields the classes (samples) of a block, and the ranks of their positives. Scores and labels are (N, C), as
-    :func:`.arrays.as_scores` and :func:`.arrays.as_labels` return them.
+    Yield (slice, ranks): the classes (samples) of a block, and the ranks of their positives. ``scores`` and ``labels``
+    are (N, C) arrays from :func:`.arrays.as_scores` and :func:`.arrays.as_labels`.
     """
     compiled = load_compiled() if _is_large(scores) else None
     blocks = row_blocks(*scores.shape)
@@ -64,7 +71,7 @@ def positive_ranks(scores: np.ndarray, labels: np.ndarray, by: By) -> Iterator[t
 
 
 def pooled_positive_ranks(scores: np.ndarray, labels: np.ndarray) -> PositiveRanks:
-    """Rank all known (sample, class) pairs in one ranking, without a copy of the matrices."""
+    """Rank all (sample, class) pairs with a known label in one ranking (R = 1), without copying whole matrices."""
     slices = list(row_blocks(*scores.shape))
     found = [_rankable(scores[rows])[labels[rows] == 1] for rows in slices]
     values = np.sort(np.concatenate(found)) if found else np.empty(0)
@@ -82,7 +89,7 @@ def pooled_positive_ranks(scores: np.ndarray, labels: np.ndarray) -> PositiveRan
 
 @cache
 def load_compiled() -> ModuleType | None:
-    """Import the compiled kernels; None if Numba is not installed, or broken, which is warned of once."""
+    """Import the compiled kernels once. Return None if Numba is not installed, or, after a warning, if it is broken."""
     return import_compiled('ranking')
 
 
@@ -93,7 +100,7 @@ def _is_large(scores: np.ndarray) -> bool:
 def _sorted_counts(
     scores: np.ndarray, labels: np.ndarray, num_positives: np.ndarray, num_known: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ascending scores of the positives of each row, and how many known entries are at or above each."""
+    """Return two (V,) arrays, by row: ascending scores of positives, and numbers of known entries at or above each."""
     num_entries = scores.shape[1]
     rows = np.repeat(np.arange(len(scores)), num_positives)
     positives = scores[labels == 1]
@@ -108,7 +115,7 @@ def _sorted_counts(
 
 
 def _with_ties(values: np.ndarray, known_above: np.ndarray, num_positives: np.ndarray) -> PositiveRanks:
-    """Build the ranks; positives of a row with the same ``known_above`` are tied, and count one another as above."""
+    """Build the ranks; positives of a row with equal ``known_above`` are tied, and each counts the others as above."""
     rows = np.repeat(np.arange(len(num_positives)), num_positives)
     is_new = (np.diff(known_above, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 0)
     first_tied = np.maximum.accumulate(np.where(is_new, np.arange(len(rows)), 0))
@@ -117,10 +124,10 @@ def _with_ties(values: np.ndarray, known_above: np.ndarray, num_positives: np.nd
 
 
 def _count_below(ascending: np.ndarray, values: np.ndarray, num_values: np.ndarray) -> np.ndarray:
-    """Count the entries of each sorted row that are below each value of the row.
+    """Count, for each value, the entries of its row in ``ascending`` (R, E) that are below the value.
 
-    ``values`` (V,) hold ``num_values[0]`` values of the first row, then the values of the second row, and so on. The
-    counts (V,) are ordered by row, too, but in any order within a row.
+    ``values`` (V,) hold ``num_values[0]`` values of the first row, then those of the second row, and so on. Return the
+    (V,) counts in the order of the rows, but in any order within a row.
     """
     if len(ascending) < MANY_ROWS:
         values_of_rows = np.split(values, np.cumsum(num_values)[:-1])
@@ -141,10 +148,10 @@ def _rankable(scores: np.ndarray) -> np.ndarray:
 
 
 def _row_major(matrix: np.ndarray, dtype: type) -> np.ndarray:
-    """Return a matrix in row-major order and of a type; itself if it is so already, else a copy.
+    """Return the matrix in row-major order and with ``dtype``, copied only if necessary.
 
-    Made tile by tile, a copy of a transposed matrix is several times faster than numpy's own. Read-only matrices are
-    copied as well, because Numba would compile everything again for them.
+    The copy of a transposed matrix is made tile by tile, several times faster than numpy's own. Read-only matrices are
+    also copied, because Numba would compile separate code for them.
     """
     if matrix.dtype == dtype and matrix.flags.c_contiguous and matrix.flags.writeable:
         return matrix
@@ -155,14 +162,14 @@ def _row_major(matrix: np.ndarray, dtype: type) -> np.ndarray:
 
 
 def has_numba() -> bool:
-    """Return whether Numba is installed, even if it is broken."""
+    """Return whether the package Numba is found, even if its import would fail."""
     return find_spec('numba') is not None
 
 
 def import_compiled(what: str, *, required: bool = False) -> ModuleType | None:
-    """Import the compiled kernels; None if Numba is not installed.
+    """Import the module of compiled kernels; return None if Numba is not installed.
 
-    If Numba is broken, warn that ``what`` is slower and return None, or raise the error if they are ``required``.
+    If Numba fails to import, raise its error if ``required``; otherwise warn that ``what`` is slower and return None.
     """
     if not has_numba():
         return None
