@@ -1,13 +1,13 @@
 r"""Reliability bins of probabilities, and the calibration errors computed from them.
 
-Every error here summarises the gaps :math:`|\text{positive rate} - \text{mean probability}|` of the bins. Public code
-calls several errors ACE. :data:`ACE_VARIANTS` names the variants, and every function that computes one takes its name:
+The gap of a bin is :math:`|\text{positive rate} - \text{mean probability}|`. Every calibration error here is a mean or
+maximum of gaps. Published code calls several errors ACE. The argument ``ace`` selects one of :data:`ACE_VARIANTS`:
 
-- ``'non-empty'``: unweighted mean over the bins that hold a pair (average calibration error of Neumann et al. 2018, the
+- ``'non-empty'``: unweighted mean over bins with known labels (average calibration error of Neumann et al. 2018, the
   ACE of the SPA paper and of netcal). The default.
-- ``'all'``: unweighted mean over all bins, where an empty one counts as 0. More bins make it smaller.
-- ``'adaptive'``: unweighted mean over bins of equal mass (adaptive calibration error of Nixon et al. 2019, who average
-  it over classes). Needs bins made with ``binning='mass'``; bins that are empty because of ties are left out.
+- ``'all'``: unweighted mean over all bins, where an empty bin counts as 0. More bins make this mean smaller.
+- ``'adaptive'``: unweighted mean over non-empty bins of equal mass, from ``binning='mass'`` (adaptive calibration error
+  of Nixon et al. 2019, who average it over classes). Ties of probabilities can leave bins of equal mass empty.
 """
 
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ DIGIT_BITS = 11
 
 @dataclass(frozen=True)
 class ReliabilityBins:
-    """Mean predicted probability and share of positive labels in each of B bins of the probability.
+    """Mean predicted probability and rate of positive labels in each of B bins of the predicted probability.
 
     Attributes:
-        counts: (B,) number of known (sample, class) pairs in each bin.
+        counts: (B,) number of (sample, class) pairs with a known label in each bin.
         mean_probability: (B,) mean predicted probability; NaN in an empty bin.
-        positive_rate: (B,) share of positive labels; NaN in an empty bin.
-        edges: (B + 1,) limits of the bins, from 0 to 1; of equal width by default.
-        binning: ``'width'`` or ``'mass'``.
+        positive_rate: (B,) fraction of positive labels; NaN in an empty bin.
+        edges: (B + 1,) bin edges, ascending from 0 to 1; by default for bins of equal width.
+        binning: ``'width'`` for bins of equal width, ``'mass'`` for bins of about equally many pairs.
     """
 
     counts: np.ndarray
@@ -55,7 +55,7 @@ class ReliabilityBins:
         return self.counts.shape[-1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the attributes as lists and numbers for JSON, with None for NaN."""
+        """Return a dict for JSON from attribute name to a list (``binning``: a string), with None for NaN."""
         values = {'binning': self.binning, 'edges': np.asarray(self.edges).tolist(), 'counts': self.counts.tolist()}
         for name in ('mean_probability', 'positive_rate'):
             array = getattr(self, name)
@@ -64,14 +64,14 @@ class ReliabilityBins:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> 'ReliabilityBins':
-        """Rebuild the bins from the result of :meth:`to_dict`."""
+        """Rebuild reliability bins from ``values``, the result of :meth:`to_dict`."""
         names = ('mean_probability', 'positive_rate', 'edges')
         arrays = {name: np.array(values[name], dtype=np.float64) for name in names}
         return cls(np.array(values['counts'], dtype=np.int64), **arrays, binning=values['binning'])
 
 
 class ClassReliabilityBins(ReliabilityBins):
-    """Reliability bins of each class, in arrays with C rows; ``bins[c]`` are the bins of class c."""
+    """Reliability bins of C classes: arrays are (C, B), edges (C, B + 1); ``bins[c]`` holds the bins of class c."""
 
     edges: np.ndarray
 
@@ -84,12 +84,12 @@ class ClassReliabilityBins(ReliabilityBins):
 
 
 class CalibrationErrors(NamedTuple):
-    r"""Calibration errors in [0, 1]: summaries of the :math:`|\text{positive rate} - \text{mean probability}|` of bins.
+    r"""Three calibration errors in [0, 1], from the gaps :math:`|\text{positive rate} - \text{mean probability}|`.
 
     Attributes:
-        ace: Unweighted mean over the non-empty bins, or another variant of ACE; see :func:`calibration_errors`.
-        mce: Maximum over the non-empty bins.
-        ece: Mean weighted by the number of pairs in each bin.
+        ace: Average calibration error: unweighted mean gap of the non-empty bins, or another variant of ACE.
+        mce: Maximum calibration error: largest gap of the non-empty bins.
+        ece: Expected calibration error: mean gap weighted by the number of pairs in each bin.
     """
 
     ace: float
@@ -101,9 +101,9 @@ class ClassCalibrationErrors(NamedTuple):
     """Calibration errors of each of C classes, NaN for a class without a known label.
 
     Attributes:
-        ace: (C,) unweighted means over the bins.
-        mce: (C,) maxima over the non-empty bins.
-        ece: (C,) means weighted by the number of samples in each bin.
+        ace: (C,) average calibration errors: unweighted mean gaps of the bins of a class.
+        mce: (C,) maximum calibration errors: largest gaps of the non-empty bins of a class.
+        ece: (C,) expected calibration errors: mean gaps weighted by the number of samples in each bin.
     """
 
     ace: np.ndarray
@@ -112,12 +112,12 @@ class ClassCalibrationErrors(NamedTuple):
 
     @property
     def num_skipped(self) -> int:
-        """Number of classes without a known label."""
+        """Number of classes without a known label, which :attr:`mean` leaves out."""
         return int(np.isnan(self.mce).sum())
 
     @property
     def mean(self) -> CalibrationErrors:
-        """Unweighted means over the classes that have a known label; NaN if no class has one."""
+        """Unweighted mean of each error over the classes with a known label; NaN if no class has one."""
         counted = ~np.isnan(self.mce)
         return CalibrationErrors(*(float(v[counted].mean()) if counted.any() else float('nan') for v in self))
 
@@ -125,21 +125,20 @@ class ClassCalibrationErrors(NamedTuple):
 def reliability_bins(
     probabilities: ArrayLike, labels: ArrayLike, num_bins: int = 10, binning: Binning = 'width'
 ) -> ReliabilityBins:
-    r"""Sort all known (sample, class) pairs into bins by predicted probability.
+    r"""Group all (sample, class) pairs with a known label into bins by predicted probability.
 
-    With ``binning='width'``, bin :math:`b` of :math:`B` holds :math:`b/B \le p < (b+1)/B`; the last one also holds
-    :math:`p = 1`. Limits are compared in double precision: float32's 0.7 is a little less than 0.7 and belongs to the
-    bin below.
+    With ``binning='width'``, bin :math:`b` of :math:`B` holds :math:`b/B \le p < (b+1)/B`; the last bin also holds
+    :math:`p = 1`. Edges are compared in float64: float32's 0.7 is a little less than 0.7 and falls into the bin below.
 
-    With ``binning='mass'``, bins hold equally many pairs as far as ties allow: bin :math:`b` starts with the value at
-    position :math:`\lfloor b n / B \rfloor` of the :math:`n` sorted pairs, and pairs of equal probability always share
-    a bin. Frequent values therefore leave bins empty. The order of the pairs changes nothing.
+    With ``binning='mass'``, bins hold equally many pairs as far as ties allow. Of the :math:`n` sorted probabilities,
+    the one at position :math:`\lfloor b n / B \rfloor` is the lower edge of bin :math:`b > 0`. Pairs of equal
+    probability always share a bin, so a frequent probability leaves other bins empty. The input order has no effect.
 
     Args:
         probabilities: (N, C) predicted probabilities in [0, 1].
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
-        num_bins: Number of bins.
-        binning: ``'width'`` or ``'mass'``.
+        num_bins: Number of bins B.
+        binning: ``'width'`` for bins of equal width, ``'mass'`` for bins of equally many pairs.
     """
     counts, means, rates, edges = _bins_of(probabilities, labels, num_bins, binning, 'all')
     return ReliabilityBins(counts[0], means[0], rates[0], edges[0], binning)
@@ -148,13 +147,13 @@ def reliability_bins(
 def class_reliability_bins(
     probabilities: ArrayLike, labels: ArrayLike, num_bins: int = 10, binning: Binning = 'width'
 ) -> ClassReliabilityBins:
-    """Sort the known samples of each class into bins of its own, as :func:`reliability_bins` does for all pairs.
+    """Group the samples of each class into reliability bins, by the rules of :func:`reliability_bins`.
 
     Args:
         probabilities: (N, C) predicted probabilities in [0, 1].
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
-        num_bins: Number of bins.
-        binning: ``'width'``, with the same limits for all classes, or ``'mass'``, with limits of each class.
+        num_bins: Number of bins of each class.
+        binning: ``'width'`` gives all classes the same edges; ``'mass'`` computes separate edges for each class.
     """
     return ClassReliabilityBins(*_bins_of(probabilities, labels, num_bins, binning, 'class'), binning)
 
@@ -162,9 +161,9 @@ def class_reliability_bins(
 def _bins_of(
     probabilities: ArrayLike, labels: ArrayLike, num_bins: int, binning: Binning, by: Literal['all', 'class']
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Compute the bins of all pairs (G = 1) or of each class (G = C).
+    """Compute reliability bins of all pairs (G = 1 group) or of each class (G = C groups).
 
-    Returns the (G, B) counts of known pairs, mean probabilities and positive rates, and the (G, B + 1) limits.
+    Return (counts, mean probabilities, positive rates, edges): three (G, B) arrays and the (G, B + 1) bin edges.
     """
     check_binning(num_bins, binning)
     probabilities = as_probabilities(probabilities)
@@ -178,16 +177,16 @@ def _bins_of(
 
 
 def calibration_errors(bins: ReliabilityBins, ace: AceVariant = 'non-empty') -> CalibrationErrors:
-    """Compute the calibration errors from reliability bins; all NaN when every bin is empty.
+    """Compute ACE, MCE and ECE from reliability bins; all three are NaN when every bin is empty.
 
-    On pooled labels and bins of equal width they are netcal's ACE, MCE and ECE and torchmetrics' binary calibration
-    error of norm ``max`` and ``l1``. Those differ where a probability lies on a limit of a bin: netcal moves 0 and 1
-    inwards by an epsilon, torchmetrics gives p = 1 a bin of its own and rounds the limits to the type of the input.
+    For bins of equal width, the results equal netcal's ACE, MCE and ECE, and torchmetrics' binary calibration error
+    with norm ``max`` (MCE) and ``l1`` (ECE), on pooled pairs. Only probabilities exactly on a bin edge differ: netcal
+    moves 0 and 1 inwards by an epsilon; torchmetrics gives p = 1 its own bin and rounds edges to the input's dtype.
 
     Args:
         bins: Result of :func:`reliability_bins`.
-        ace: Variant of ACE: ``'non-empty'``, ``'all'`` or, for bins of equal mass, ``'adaptive'``; see
-            :mod:`mmml_losses.evaluation.functional.calibration`.
+        ace: Variant of ACE: ``'non-empty'`` (mean gap of non-empty bins), ``'all'`` (mean gap of all bins), or
+            ``'adaptive'`` (non-empty bins of equal mass); see :mod:`mmml_losses.evaluation.functional.calibration`.
     """
     check_ace(ace, bins.binning)
     errors = errors_of(bins.counts, bins.mean_probability, bins.positive_rate, ace)
@@ -195,19 +194,19 @@ def calibration_errors(bins: ReliabilityBins, ace: AceVariant = 'non-empty') -> 
 
 
 def class_calibration_errors(bins: ClassReliabilityBins, ace: AceVariant = 'non-empty') -> ClassCalibrationErrors:
-    """Compute the calibration errors of each class; ``mean`` averages them over the classes.
+    """Compute ACE, MCE and ECE of each class; the attribute ``mean`` of the result averages them over classes.
 
     Args:
         bins: Result of :func:`class_reliability_bins`.
-        ace: Variant of ACE, as for :func:`calibration_errors`. With ``'adaptive'``, the mean over the classes is the
-            adaptive calibration error as Nixon et al. define it.
+        ace: Variant of ACE: ``'non-empty'``, ``'all'`` or ``'adaptive'``, see :func:`calibration_errors`. The ``mean``
+            of ``'adaptive'`` is the adaptive calibration error as Nixon et al. define it.
     """
     check_ace(ace, bins.binning)
     return ClassCalibrationErrors(*errors_of(bins.counts, bins.mean_probability, bins.positive_rate, ace))
 
 
 def check_ace(ace: str, binning: str = 'mass') -> None:
-    """Raise if ``ace`` is not a variant of ACE, or is ``'adaptive'`` without bins of equal mass."""
+    """Raise a ValueError if ``ace`` is no variant of ACE, or is ``'adaptive'`` while ``binning`` is not ``'mass'``."""
     if ace not in ACE_VARIANTS:
         raise ValueError(f'ace must be one of {ACE_VARIANTS}, got {ace!r}')
     if ace == 'adaptive' and binning != 'mass':
@@ -217,7 +216,7 @@ def check_ace(ace: str, binning: str = 'mass') -> None:
 def errors_of(
     counts: np.ndarray, mean_probability: np.ndarray, positive_rate: np.ndarray, ace: AceVariant
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Compute ACE, MCE and ECE from (..., B) values of B bins; NaN where every bin is empty."""
+    """Return (ACE of variant ``ace``, MCE, ECE), each (...), from (..., B) statistics of bins; NaN if all are empty."""
     gaps = np.where(counts > 0, np.abs(positive_rate - mean_probability), 0.0)
     num_pairs = counts.sum(axis=-1)
     num_bins = counts.shape[-1] if ace == 'all' else (counts > 0).sum(axis=-1)
@@ -228,23 +227,23 @@ def errors_of(
 
 
 def check_binning(num_bins: int, binning: str) -> None:
-    """Raise if ``num_bins`` is not a positive whole number, or ``binning`` is not a kind of binning."""
+    """Raise a ValueError if ``num_bins`` is no positive integer, or ``binning`` neither ``'width'`` nor ``'mass'``."""
     check_whole_number('num_bins', num_bins, 1)
     if binning not in BINNINGS:
         raise ValueError(f'binning must be one of {BINNINGS}, got {binning!r}')
 
 
 def equal_width_limits(num_bins: int) -> np.ndarray:
-    """Return the (B - 1,) limits between bins of equal width."""
+    """Return the (B - 1,) inner edges of B bins of equal width, without 0 and 1."""
     return np.arange(1, num_bins) / num_bins
 
 
 def bin_limits(
     probabilities: np.ndarray, labels: np.ndarray, num_bins: int, binning: Binning, by: Literal['all', 'class'] = 'all'
 ) -> np.ndarray:
-    """Find the limits between the bins of :func:`reliability_bins`: (B - 1,) if all classes share them, or (B - 1, C).
+    """Compute the inner edges (without 0 and 1) of the bins of :func:`reliability_bins`.
 
-    The limits of equal mass are exact, whatever the order of the pairs.
+    Return shape (B - 1,), or (B - 1, C) for ``binning='mass'`` with ``by='class'``, where each class has its own edges.
     """
     if binning == 'width':
         return equal_width_limits(num_bins)
@@ -257,7 +256,7 @@ def bin_limits(
 
 
 def class_equal_mass_limits(probabilities: np.ndarray, labels: np.ndarray, num_bins: int) -> np.ndarray:
-    """Find the (B - 1, C) limits between the bins of equal mass of each class."""
+    """Return the (B - 1, C) inner edges that divide the known probabilities of each class into B equally full bins."""
     num_samples, num_classes = probabilities.shape
     limits = np.empty((num_bins - 1, num_classes))
     for columns in row_blocks(num_classes, num_samples):
@@ -274,12 +273,11 @@ def class_equal_mass_limits(probabilities: np.ndarray, labels: np.ndarray, num_b
 
 
 def values_at(probabilities: np.ndarray, labels: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Find the values at given positions of the sorted known probabilities, without sorting or copying them all.
+    """Return the (K,) float64 values at given positions of the sorted known probabilities, by radix selection.
 
-    The bit patterns of floats that are not negative have the order of the floats themselves. Each pass counts the next
-    digit of the patterns that begin like a wanted one, and so determines this digit of each wanted pattern.
-
-    Positions (K,) count from 0 and are below the number of known pairs; pairs with the label -1 are left out.
+    Sorting would need a copy of all. Bit patterns of non-negative floats sort like the floats. Each pass fixes the next
+    bits of every wanted value: it counts the values whose leading bits agree with those found so far. ``positions``
+    (K,) count from 0 and are below the number of known pairs. Pairs with the label -1 are left out.
     """
     kind = _working_type(probabilities.dtype)
     bits = np.dtype(f'u{np.dtype(kind).itemsize}')
@@ -305,7 +303,7 @@ def values_at(probabilities: np.ndarray, labels: np.ndarray, positions: np.ndarr
 
 
 def bin_numbers(values: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Return the bin number of each (n, C) value: the number of limits, (B - 1,) or (B - 1, C), at or below it."""
+    """Return the bin index of each (n, C) value: how many inner edges ``limits``, (B - 1,) or (B - 1, C), are <= it."""
     if limits.ndim == 1 and len(limits) > FEW_LIMITS:
         return np.searchsorted(limits, values, side='right')
     numbers = np.zeros(values.shape, dtype=np.uint8 if len(limits) < 256 else np.int32)
@@ -317,10 +315,10 @@ def bin_numbers(values: np.ndarray, limits: np.ndarray) -> np.ndarray:
 def sums_in_bins(
     probabilities: np.ndarray, labels: np.ndarray, limits: np.ndarray, by: Literal['all', 'class', 'sample'] = 'all'
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Count and add up the known pairs in each bin, for groups of pairs.
+    """Count pairs and add up probabilities in B bins with inner edges ``limits``, for G groups of known pairs.
 
-    A group is all pairs (G = 1), the pairs of a class (G = C) or the pairs of a sample (G = N). Returns the (G, B)
-    numbers of known pairs and of positive ones, and the sums of the predicted probabilities.
+    ``by`` defines the groups: ``'all'`` pairs (G = 1), one per ``'class'`` (G = C) or one per ``'sample'`` (G = N).
+    Return (number of pairs, number of positive pairs, sum of probabilities), each of shape (G, B).
     """
     num_bins = len(limits) + 1
     num_groups = {'all': 1, 'class': labels.shape[1], 'sample': labels.shape[0]}[by]
@@ -342,5 +340,5 @@ def sums_in_bins(
 
 
 def _working_type(dtype: np.dtype) -> type[np.floating]:
-    """Return float32 for float16 and float32, else float64; numpy sorts both quickly."""
+    """Return the dtype to sort probabilities in, fast in numpy: float32 for float16 and float32, else float64."""
     return np.float32 if dtype in (np.float16, np.float32) else np.float64

@@ -1,9 +1,8 @@
-"""Match the detections of an image to its objects, so that the calibration of their scores can be measured.
+"""Match the detections of an object detector to true objects, to measure how well the detection scores are calibrated.
 
-A detection is right if it finds an object of its class that no better detection has found. Matches are made image by
-image. The calibration of the scores is then computed as for any other probabilities: the detection expected calibration
-error, D-ECE, of Kueppers et al. 2020, of the scores alone. Objects that no detection finds play no part: they have no
-score.
+A detection is correct if it finds an object of its class that no better detection has found. Each image is matched
+separately. The matches serve as binary labels of the scores in the calibration measures of this package. Their ECE is
+the D-ECE (detection ECE) of Kueppers et al. 2020, by scores alone. Undetected objects have no score and do not count.
 """
 
 from collections.abc import Iterable
@@ -20,7 +19,7 @@ MATCHED, UNMATCHED, IGNORED = 1, 0, -1
 
 
 class Detections(NamedTuple):
-    """Detections of one image.
+    """Predicted boxes of one image, with D detections.
 
     Attributes:
         boxes: (D, 4) corners x1, y1, x2, y2.
@@ -34,13 +33,12 @@ class Detections(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """True objects of one image.
+    """True boxes of one image, with G objects.
 
     Attributes:
         boxes: (G, 4) corners x1, y1, x2, y2.
         labels: (G,) class indices.
-        ignored: (G,) true for crowds and difficult objects; detections of them are left out. None if no object is
-            ignored.
+        ignored: (G,) true for crowds and difficult objects; detections of them are left out. None if none is ignored.
     """
 
     boxes: ArrayLike
@@ -49,13 +47,13 @@ class Objects(NamedTuple):
 
 
 class MatchedDetections(NamedTuple):
-    """Detections of N images as scores and labels, which are the input of every calibration measure.
+    """Scores and matches of the detections of N images, for use as probabilities and labels in calibration measures.
 
     Attributes:
-        scores: (N, D) scores, a row for each image; 0 where an image has fewer detections than others.
-        matched: (N, D) int8: 1 for a detection that found an object, 0 for one that did not, and -1 for an entry to
-            leave out: a detection of an ignored object, one below ``min_score``, or no detection.
-        num_ignored: Number of detections of ignored objects.
+        scores: (N, D) scores, one row for each image. D is the most detections of an image; 0 fills shorter rows.
+        matched: (N, D) int8: 1 for a detection that found an object, 0 for one that did not. -1 is left out: detections
+            of ignored objects, detections below ``min_score``, and the filled end of a row.
+        num_ignored: Number of detections of ignored objects, at or above ``min_score``.
         num_below: Number of detections below ``min_score``.
     """
 
@@ -71,18 +69,17 @@ def match_images(
     min_score: float = 0.0,
     ignored_overlap: IgnoredOverlap = 'detection',
 ) -> MatchedDetections:
-    """Match the detections of many images; see :func:`match_detections` for the rules.
+    """Match the detections of many images to their true objects, by the rules of :func:`match_detections`.
 
-    The calibration errors of the detector are
-    ``calibration_errors(reliability_bins(matches.scores, matches.matched))``; :func:`calibration_intervals` resamples
-    images, as rows are images.
+    With the result ``matches``, ``calibration_errors(reliability_bins(matches.scores, matches.matched))`` computes the
+    errors of the detector. Each row is one image, so :func:`calibration_intervals` resamples whole images.
 
     Args:
-        images: Detections and objects of each image.
-        iou_threshold: Least intersection over union of a detection and the object that it finds.
+        images: Pairs (detections, objects), one for each image.
+        iou_threshold: Least intersection over union (IoU) of a detection and the object that it finds.
         min_score: Detections below this score are left out. Detectors return hundreds of boxes with scores near 0 for
             each image, which dominate errors weighted by counts.
-        ignored_overlap: Divide the intersection with an ignored object by the ``'detection'`` or by the ``'union'``.
+        ignored_overlap: Area that divides the intersection with an ignored object: ``'detection'`` or ``'union'``.
     """
     check_matching(iou_threshold, ignored_overlap, min_score)
     rows, num_ignored, num_below = [], 0, 0
@@ -111,23 +108,21 @@ def match_detections(
 ) -> np.ndarray:
     """Decide which detections of one image have found an object.
 
-    The rules are those of COCO's evaluation: the detection with the highest score chooses first. It takes the object
-    with the greatest intersection over union among the free objects of its class, if that reaches the threshold. If
-    there is none and its overlap with an ignored object of its class reaches the threshold, it is left out; an ignored
-    object may match any number of detections. In COCO, the order of the input decides between equal scores or overlaps;
-    here the detection with the better overlap comes first, then the one further left and up. The width of a box from x1
-    to x2 is x2 - x1.
+    The rules are those of COCO's evaluation. Detections choose in descending order of score. A detection takes the
+    object of its class that has the greatest IoU and is not yet taken, if this IoU reaches the threshold. Otherwise the
+    detection is left out if its overlap with an ignored object of its class reaches the threshold. Any number of
+    detections may match one ignored object. Among equal scores or IoUs, COCO goes by input order. Here the greater IoU
+    goes first, then the box further left, then further up. A box from x1 to x2 has the width x2 - x1.
 
     Args:
-        detections: Boxes, scores and labels of the image.
-        objects: True boxes and labels.
-        iou_threshold: Least intersection over union of a detection and the object that it finds.
-        ignored_overlap: Area that the intersection with an ignored object is divided by: the ``'detection'`` (COCO's
-            rule for crowds, whose boxes are large) or the ``'union'`` (as for other objects; VOC's rule for difficult
-            ones).
+        detections: Predicted boxes, scores and labels of the image.
+        objects: True boxes and labels of the image.
+        iou_threshold: Least intersection over union (IoU) of a detection and the object that it finds.
+        ignored_overlap: Area that divides the intersection with an ignored object: ``'detection'`` (COCO's rule for
+            crowds, whose boxes are large) or ``'union'`` (as in the IoU; VOC's rule for difficult objects).
 
     Returns:
-        (D,) int8 in the order of the input: 1 found an object, 0 found none, -1 is left out.
+        (D,) int8 in the order of the detections: 1 found an object, 0 found none, -1 is left out.
     """
     check_matching(iou_threshold, ignored_overlap)
     boxes, scores, labels = _read('detections', detections.boxes, scores=detections.scores, labels=detections.labels)
@@ -159,17 +154,17 @@ def match_detections(
 
 
 def detection_columns(count: int) -> tuple[str, ...]:
-    """Return the column names of a file of matched detections, where other predictions have the names of classes."""
+    """Return ``count`` names ('detection 1', 'detection 2', …) that replace class names in stored detections."""
     return tuple(f'detection {number}' for number in range(1, count + 1))
 
 
 def are_detections(names: tuple[str, ...]) -> bool:
-    """Return whether the columns of predictions are detections and not classes, by the names of the columns."""
+    """Return whether column names of stored predictions are those of :func:`detection_columns`, not of classes."""
     return names == detection_columns(len(names))
 
 
 def check_matching(iou_threshold: float, ignored_overlap: str, min_score: float = 0.0) -> None:
-    """Raise if a setting of :func:`match_images` is invalid."""
+    """Raise a ValueError if one of these arguments of :func:`match_images` is invalid."""
     if not 0 < iou_threshold <= 1:
         raise ValueError(f'iou_threshold must be above 0 and at most 1, got {iou_threshold}')
     if ignored_overlap not in IGNORED_OVERLAPS:
@@ -179,7 +174,7 @@ def check_matching(iou_threshold: float, ignored_overlap: str, min_score: float 
 
 
 def _read(owner: str, boxes: ArrayLike, **others: ArrayLike) -> tuple[np.ndarray, ...]:
-    """Read boxes as (n, 4) float64 and other values as (n,) arrays; errors name ``owner``, such as 'objects'."""
+    """Return the boxes as (n, 4) float64, then each of ``others`` as (n,); errors name ``owner``, such as 'objects'."""
     array = as_array(boxes).astype(np.float64)
     array = array if array.size else array.reshape(0, 4)
     if array.ndim != 2 or array.shape[1] != 4:
@@ -194,7 +189,7 @@ def _read(owner: str, boxes: ArrayLike, **others: ArrayLike) -> tuple[np.ndarray
 
 
 def _overlaps(boxes: np.ndarray, true_boxes: np.ndarray, of_detection: np.ndarray) -> np.ndarray:
-    """Compute (D, G) intersections over unions, or over areas of the detections for objects with ``of_detection``."""
+    """Compute (D, G) overlaps: IoU, or intersection over area of the detection where ``of_detection`` (G,) is true."""
     upper = np.minimum(boxes[:, None, 2:], true_boxes[:, 2:])
     lower = np.maximum(boxes[:, None, :2], true_boxes[:, :2])
     intersection = np.clip(upper - lower, 0, None).prod(axis=2)

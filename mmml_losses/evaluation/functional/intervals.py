@@ -1,4 +1,4 @@
-"""Bootstrap intervals of calibration errors, from resampled images."""
+"""Bootstrap confidence intervals of calibration measures, by resampling images."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ MEASURES = (*BIN_MEASURES, 'brier', 'nll', *LINE_MEASURES)
 
 
 class ImageSums(NamedTuple):
-    """Sums over the known pairs of each image, from which measures are computed."""
+    """Sums over the known pairs of each image, and a function that computes measures from the sums of a resample."""
 
     sums: np.ndarray  # (N, K)
     read: Callable[[np.ndarray], dict[str, np.ndarray]]  # from (R, K) sums of R resamples to the measures of each
@@ -24,7 +24,7 @@ class ImageSums(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A measure of the whole dataset, and its lower and upper quantile over resamples of the images."""
+    """Bootstrap interval: ``value`` on the whole dataset, ``lower`` and ``upper`` quantile over resamples of images."""
 
     value: float
     lower: float
@@ -45,29 +45,28 @@ def calibration_intervals(
 ) -> dict[str, Interval]:
     """Compute percentile bootstrap intervals of pooled calibration measures.
 
-    A resample is as many whole images as there are, drawn with replacement. Single pairs are not resampled, because the
-    labels of an image depend on each other. All measures are functions of sums over images, so each image is binned
-    once, and a resample is a weighted sum of a few numbers of each image.
+    Each resample draws N of the N images with replacement. Images are resampled and not single pairs, because the
+    labels of an image depend on each other. Each image is binned once, since all measures use sums over images.
 
-    Bins of equal mass keep the limits of the whole set. Slope and intercept of a resample are approximated: by two
-    Newton steps from the fit to the whole set, with derivatives up to the third at this fit. Gaps are absolute
-    values, so noise makes them larger: resamples of a well calibrated model have greater errors than the model itself,
-    and the value may lie near the lower end or below it.
+    With ``binning='mass'``, all resamples use the bin edges of the whole dataset. Slope and intercept of a resample are
+    approximate: two Newton steps from the fit to the whole dataset, with derivatives up to the third at this fit. The
+    errors ACE, MCE and ECE use absolute gaps, which noise enlarges. Resamples of a well calibrated model therefore have
+    greater errors than the model itself, so that ``value`` may lie near or below ``lower``.
 
     Args:
         probabilities: (N, C) predicted probabilities in [0, 1], one row for each image.
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
-        num_bins: Number of bins.
-        binning: ``'width'`` or ``'mass'``.
+        num_bins: Number of bins of the predicted probability, for ACE, MCE and ECE.
+        binning: ``'width'`` for bins of equal width, ``'mass'`` for bins of equally many pairs.
         ace: Variant of ACE; see :func:`~mmml_losses.evaluation.calibration_errors`.
         measures: Some of ``'ace'``, ``'mce'``, ``'ece'``, ``'brier'``, ``'nll'``, ``'slope'`` and ``'intercept'``.
         num_resamples: Number of resamples.
-        confidence: Share of the resamples between the two ends.
-        seed: Seed of the random numbers.
+        confidence: Fraction of the resamples between ``lower`` and ``upper``.
+        seed: Seed of the random resamples.
 
     Returns:
-        The interval of each measure. Without a known pair everything is NaN. If no line can be fitted or the fit does
-        not converge, the value is that of :func:`~mmml_losses.evaluation.calibration_line` and both ends are NaN.
+        Dict from measure name to :class:`Interval`, all NaN without a known pair. Without a converged recalibration
+        line, slope and intercept keep the values of :func:`~mmml_losses.evaluation.calibration_line`, with NaN ends.
     """
     check_binning(num_bins, binning)
     check_ace(ace, binning)
@@ -95,7 +94,7 @@ def calibration_intervals(
 
 
 def check_resampling(measures: Sequence[str], num_resamples: int, confidence: float, seed: int = 0) -> None:
-    """Raise if a setting of :func:`calibration_intervals` is invalid."""
+    """Raise a ValueError if one of these arguments of :func:`calibration_intervals` is invalid."""
     unknown = [name for name in measures if name not in MEASURES]
     if unknown or isinstance(measures, str):
         raise ValueError(f'measures must be some of {MEASURES}, got {measures!r}')
@@ -152,14 +151,14 @@ def _lined(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> ImageS
 
 
 def _solved(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Solve R systems of two equations by (3, R) entries 00, 01, 11 of symmetric matrices; a singular one gives NaN."""
+    """Solve R symmetric 2x2 systems, (3, R) entries 00, 01, 11 and (2, R) right sides; inf or NaN if singular."""
     h00, h01, h11 = matrices
     g0, g1 = vectors
     return np.stack([h11 * g0 - h01 * g1, h00 * g1 - h01 * g0]) / (h00 * h11 - h01**2)
 
 
 def _draws(num_images: int, num_resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield (k, N) matrices of how often each of N images is drawn in each of the next k resamples."""
+    """Yield blocks of resamples as (k, N) float64: how often each of k resamples draws each of N images."""
     rng = np.random.default_rng(seed)
     step = max(1, arrays.BLOCK_ENTRIES // max(1, num_images))
     for start in range(0, num_resamples, step):

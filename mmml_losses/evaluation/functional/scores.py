@@ -1,7 +1,7 @@
-"""Proper scores of predicted probabilities (Brier score, negative log-likelihood), and the line of recalibration.
+"""Proper scores of predicted probabilities (Brier score, negative log-likelihood), and the logistic recalibration line.
 
-The expectation of a proper score is smallest for the true probabilities, so it measures calibration and sharpness
-together. The line is the slope and intercept of the logistic recalibration.
+A proper score has its smallest expectation at the true probabilities, so it measures calibration and sharpness
+together. The recalibration line has a slope and an intercept on the scale of log-odds.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ PairScore = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:
-    r"""Compute the mean of :math:`(p - y)^2` over all known (sample, class) pairs, in [0, 1]; NaN without one.
+    """Compute the mean of :math:`(p - y)^2` over all (sample, class) pairs with a known label; NaN without such a pair.
 
     Args:
         probabilities: (N, C) predicted probabilities in [0, 1].
@@ -29,22 +29,22 @@ def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:
 
 
 def class_brier_scores(probabilities: ArrayLike, labels: ArrayLike) -> np.ndarray:
-    """Compute the :func:`brier_score` of each of C classes; NaN for a class without a known label."""
+    """Compute the :func:`brier_score` of each class, as (C,); NaN for a class without a known label."""
     return _ratio(*_sums(as_probabilities(probabilities), labels, squared_error))
 
 
 def negative_log_likelihood(probabilities: ArrayLike, labels: ArrayLike, clip: float | None = None) -> float:
-    r"""Compute the mean of :math:`-\log p` over positive and :math:`-\log(1 - p)` over negative known pairs.
+    r"""Compute the mean of :math:`-\log p` over positive and :math:`-\log(1 - p)` over negative known pairs, in nats.
 
-    It is in nats, and NaN without a known pair. A wrong probability of exactly 0 or 1 has an infinite loss. As in
-    scikit-learn's ``log_loss``, probabilities are therefore clipped to [clip, 1 - clip], by default with the machine
-    epsilon of their own type: about 2e-16 for float64, 1e-7 for float32 and 1e-3 for float16. Log-odds need no
-    clipping: :func:`negative_log_likelihood_of_log_odds`.
+    The result is NaN without a known pair. A wrong probability of exactly 0 or 1 has an infinite loss. As in
+    scikit-learn's ``log_loss``, probabilities are therefore clipped to [clip, 1 - clip]. The default clip is the
+    machine epsilon of their dtype: about 2e-16 for float64, 1e-7 for float32 and 1e-3 for float16.
+    :func:`negative_log_likelihood_of_log_odds` takes log-odds, which need no clipping.
 
     Args:
         probabilities: (N, C) predicted probabilities in [0, 1].
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
-        clip: Smallest probability that is distinguished from 0, below 0.5; 0 does not clip.
+        clip: Lower bound of the clipped probabilities, in [0, 0.5); 0 does not clip. None is the machine epsilon.
     """
     probabilities = as_probabilities(probabilities)
     return _mean_of(*_sums(probabilities, labels, clipped_log_loss(clip_of(probabilities, clip))))
@@ -53,13 +53,13 @@ def negative_log_likelihood(probabilities: ArrayLike, labels: ArrayLike, clip: f
 def class_negative_log_likelihoods(
     probabilities: ArrayLike, labels: ArrayLike, clip: float | None = None
 ) -> np.ndarray:
-    """Compute the :func:`negative_log_likelihood` of each of C classes; NaN for a class without a known label."""
+    """Compute the :func:`negative_log_likelihood` of each class, as (C,); NaN for a class without a known label."""
     probabilities = as_probabilities(probabilities)
     return _ratio(*_sums(probabilities, labels, clipped_log_loss(clip_of(probabilities, clip))))
 
 
 def negative_log_likelihood_of_log_odds(log_odds: ArrayLike, labels: ArrayLike) -> float:
-    r"""Compute the negative log-likelihood of log-odds, without clipping.
+    r"""Compute the mean negative log-likelihood of labels from log-odds, without clipping.
 
     It is the mean of :math:`\log(1 + e^{-x})` over positive and :math:`\log(1 + e^x)` over negative known pairs.
 
@@ -74,12 +74,12 @@ def negative_log_likelihood_of_log_odds(log_odds: ArrayLike, labels: ArrayLike) 
 
 
 def squared_error(p: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    """Compute the squared error of each pair, whose mean is the Brier score."""
+    """Compute the squared error of each pair, from probabilities ``p`` and booleans ``positive`` of the same shape."""
     return np.square(p - positive)
 
 
 def clipped_log_loss(clip: float) -> PairScore:
-    """Return a function that computes the negative log-likelihood of each pair, with p clipped to [clip, 1 - clip]."""
+    """Return a function of (p, positive): the negative log-likelihood of each pair, p clipped to [clip, 1 - clip]."""
 
     def log_loss(p: np.ndarray, positive: np.ndarray) -> np.ndarray:
         p = np.clip(p, clip, 1 - clip)
@@ -90,7 +90,7 @@ def clipped_log_loss(clip: float) -> PairScore:
 
 
 def clip_of(probabilities: np.ndarray, clip: float | None) -> float:
-    """Return the smallest probability distinguished from 0: ``clip``, by default the machine epsilon of the type."""
+    """Return ``clip`` if it is in [0, 0.5), else raise; None becomes the machine epsilon of the dtype."""
     if clip is None:
         kind = probabilities.dtype if probabilities.dtype.kind == 'f' else np.dtype(np.float64)
         return float(np.finfo(kind).eps)
@@ -100,14 +100,14 @@ def clip_of(probabilities: np.ndarray, clip: float | None) -> float:
 
 
 def sample_sums(values: np.ndarray, labels: np.ndarray, score: PairScore) -> np.ndarray:
-    """Compute the sum of a proper score over the known pairs of each of N samples."""
+    """Compute the sum of ``score`` over the known pairs of each sample, as (N,); 0 without a known pair."""
     return np.concatenate([np.zeros(0), *(scores.sum(axis=1) for scores, _ in _scored(values, labels, score))])
 
 
 def _sums(
     values: np.ndarray, labels: ArrayLike, score: PairScore, name: str = 'probabilities'
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the sum of a proper score over the known pairs of each class, and the number of these pairs."""
+    """Return (sums, counts), both (C,): the sum of ``score`` over the known pairs of each class, and their number."""
     totals, counts = np.zeros(values.shape[1]), np.zeros(values.shape[1], dtype=np.int64)
     for scores, known in _scored(values, as_labels_of(values, labels, name), score):
         totals += scores.sum(axis=0)
@@ -116,7 +116,7 @@ def _sums(
 
 
 def _scored(values: np.ndarray, labels: np.ndarray, score: PairScore) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the proper score of each pair in a block of rows, 0 where unknown, and which pairs are known."""
+    """Yield (scores, known) for blocks of rows: ``score`` of each pair (0 if unknown), and a mask of known pairs."""
     for rows in row_blocks(*values.shape):
         scores, known = score(values[rows].astype(np.float64), labels[rows] == 1), labels[rows] >= 0
         yield np.where(known, scores, 0.0), known
@@ -132,16 +132,16 @@ def _ratio(total: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 
 class CalibrationLine(NamedTuple):
-    r"""Logistic recalibration, :math:`\text{logit}\,P(y = 1) = a + b\,\text{logit}\,p`.
+    r"""Logistic recalibration, :math:`\text{logit}\,P(y = 1) = a + b\,\text{logit}\,p`, of predicted probabilities p.
 
     Attributes:
-        slope: The factor b, 1 for calibrated probabilities; below 1 they are too extreme, above 1 not extreme enough.
-        intercept: The summand a, 0 for calibrated probabilities; at slope 1, above 0 they are too low, below too high.
-        status: ``'fitted'``, or why there is no finite line: ``'separable'`` (some probability divides positives from
-            negatives, so the likelihood has no maximum: the slope is infinite, negative if the positives lie below,
-            and the intercept NaN), ``'constant'`` (all probabilities are equal), ``'one label'`` (only positives or
-            only negatives), ``'empty'`` (no known pair; slope and intercept are NaN in these three cases) or ``'not
-            converged'`` (the line after the last step; only where a single pair keeps the labels from being separable).
+        slope: The factor b, 1 for calibrated probabilities. Below 1, p is too extreme; above 1, not extreme enough.
+        intercept: The summand a, 0 for calibrated probabilities. At slope 1: above 0, p is too low; below 0, too high.
+        status: ``'fitted'``, or why there is no finite line. ``'separable'``: a threshold on p divides positives from
+            negatives, so the likelihood has no maximum; the slope is ``inf`` (``-inf`` if positives lie below), the
+            intercept NaN. ``'constant'``: all p are equal. ``'one label'``: only positives or only negatives.
+            ``'empty'``: no known pair. Slope and intercept are NaN in these three cases. ``'not converged'``: the line
+            after the last step, only where a single pair keeps the labels from being separable.
     """
 
     slope: float
@@ -150,7 +150,7 @@ class CalibrationLine(NamedTuple):
 
 
 class LogOddsRange(NamedTuple):
-    """Mean and range of the log-odds of known pairs. ``low`` and ``high`` have entries for negatives and positives."""
+    """Mean and range of the log-odds of known pairs; ``low`` and ``high`` are arrays [negatives, positives]."""
 
     num_pairs: int
     num_positives: int
@@ -167,15 +167,14 @@ def calibration_line(probabilities: ArrayLike, labels: ArrayLike, clip: float | 
     r"""Fit calibration slope and intercept to all known pairs by maximum likelihood.
 
     The model is :math:`y \sim \text{Bernoulli}(\sigma(a + b\,\text{logit}\,p))` without a penalty, solved by Newton's
-    method in double precision, block by block. The intercept is fitted together with the slope; it is not the
-    "calibration in the large", whose slope is fixed at 1. Probabilities are clipped to [clip, 1 - clip] before the
-    logit, as for :func:`~mmml_losses.evaluation.negative_log_likelihood`: by default at the machine epsilon of their
-    type, so that 0 and 1 mean log-odds of 36 in float64, 15.9 in float32 and 6.9 in float16.
+    method in float64, block by block. The intercept is fitted together with the slope. It is not the "calibration in
+    the large", whose slope is fixed at 1. Probabilities are clipped to [clip, 1 - clip] before the logit. By default,
+    0 and 1 thus have log-odds of ±36 in float64, ±15.9 in float32 and ±6.9 in float16.
 
     Args:
         probabilities: (N, C) predicted probabilities in [0, 1].
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
-        clip: Smallest probability that is distinguished from 0, between 0 and 0.5.
+        clip: Lower bound of the clipped probabilities, in (0, 0.5). None is the machine epsilon of their dtype.
     """
     probabilities = as_probabilities(probabilities)
     labels = as_labels_of(probabilities, labels, 'probabilities')
@@ -186,7 +185,7 @@ def calibration_line(probabilities: ArrayLike, labels: ArrayLike, clip: float | 
 
 
 def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> CalibrationLine:
-    """Fit :func:`calibration_line` to arrays that are checked already."""
+    """Fit a line as :func:`calibration_line` does, without checking the arrays and ``clip``."""
     known = _range_of(probabilities, labels, clip)
     if (line := _without_fit(known)) is not None:
         return line
@@ -209,7 +208,10 @@ def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Cali
 
 
 def _guess(probabilities: np.ndarray, labels: np.ndarray, clip: float, known: LogOddsRange) -> np.ndarray:
-    """Choose the start of Newton's method: the line of some of the rows, or else slope 0 at the rate of positives."""
+    """Return the (2,) start of Newton's method: offset and slope of a line over (log-odds - mean) / width of ``known``.
+
+    The line is fitted to every k-th row of a large matrix, or has slope 0 and the log-odds of the positive rate.
+    """
     stride = probabilities.size // arrays.BLOCK_ENTRIES
     if 1 < stride < len(probabilities):
         guess = fit_line(probabilities[::stride], labels[::stride], clip)
@@ -219,10 +221,9 @@ def _guess(probabilities: np.ndarray, labels: np.ndarray, clip: float, known: Lo
 
 
 def line_sums(probabilities: np.ndarray, labels: np.ndarray, clip: float, line: CalibrationLine) -> np.ndarray:
-    """Compute (N, 9) derivatives of the negative log-likelihood by intercept and slope, summed over each sample.
+    """Compute (N, 9) derivatives of the negative log-likelihood by intercept a and slope b, summed over each sample.
 
-    The columns are the two first derivatives, the three second and the four third ones, from those by the intercept to
-    those by the slope.
+    They are taken at ``line``. The columns are a, b; aa, ab, bb; aaa, aab, abb, bbb: the variables differentiated by.
     """
     sums = np.zeros((len(probabilities), 9))
     for rows, x, positive in _log_odds(probabilities, labels, clip):
@@ -243,7 +244,7 @@ def line_sums(probabilities: np.ndarray, labels: np.ndarray, clip: float, line: 
 def _log_odds(
     probabilities: np.ndarray, labels: np.ndarray, clip: float
 ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Yield the rows of each block, and the log-odds and labels of its known pairs."""
+    """Yield (slice of rows, log-odds, is positive) for each block; the last two hold only its known pairs, as 1-D."""
     for rows in row_blocks(*probabilities.shape):
         known = labels[rows] >= 0
         p = np.clip(probabilities[rows][known].astype(np.float64), clip, 1 - clip)
@@ -265,7 +266,7 @@ def _range_of(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Log
 
 
 def _without_fit(known: LogOddsRange) -> CalibrationLine | None:
-    """Return the result if no line can be fitted, since the likelihood has no maximum or several; else None."""
+    """Return a CalibrationLine that states why none can be fitted: the likelihood has no unique maximum. Else None."""
     if known.num_positives in (0, known.num_pairs):
         return CalibrationLine(nan, nan, 'one label' if known.num_pairs else 'empty')
     if known.width == 0:
