@@ -1,4 +1,4 @@
-"""Count the labels of a dataset, and compare them with the labels before some were changed."""
+"""Count the labels of a dataset, and compare the counts before and after labels were changed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from ...utils.frequencies import HEAD_FROM, MEDIUM_FROM, group_classes
 
 @dataclass(frozen=True, eq=False)
 class LabelStatistics:
-    """Label counts of a dataset. An image has a label of a class where its entry is above 0.
+    """Label counts of a dataset of C classes. A value above 0, also a soft one, counts as a label (a positive).
 
     Attributes:
-        counts: (C,) images with each class.
-        unknown: (C,) images with an unknown label of each class.
-        images_by_labels: (L + 1,) images with 0, 1, ..., L labels.
-        num_soft: Labels between 0 and 1.
-        label_sum: Sum of the labels; their number if none is soft.
+        counts: (C,) number of images with a label of each class.
+        unknown: (C,) number of images where the label of each class is unknown (-1).
+        images_by_labels: (L + 1,) number of images with 0, 1, ..., L labels, L the most labels of an image.
+        num_soft: Number of soft labels, strictly between 0 and 1.
+        label_sum: Sum of all labels above 0; equal to their number if none is soft.
     """
 
     counts: np.ndarray
@@ -46,29 +46,28 @@ class LabelStatistics:
 
     @property
     def labels_per_image(self) -> float:
-        """Mean number of labels of an image; NaN without images."""
+        """Mean number of labels per image; NaN for a dataset without images."""
         return self.num_labels / self.num_images if self.num_images else float('nan')
 
     @property
     def range_of_labels(self) -> tuple[int, int]:
-        """Fewest and most labels of an image; zeros without images."""
+        """Pair (fewest, most) labels of an image; (0, 0) for a dataset without images."""
         numbers = np.flatnonzero(self.images_by_labels)
         return (int(numbers[0]), int(numbers[-1])) if numbers.size else (0, 0)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelSummary:
-    """Labels of a dataset before and after they were changed, for example by a label wrapper.
+    """Labels of a dataset before and after they were changed, for example by a dataset wrapper that hides labels.
 
     Attributes:
-        classes: Names of the classes.
-        before: Counts of the labels before any of them was hidden, and any image left out.
-        after: Counts of the labels that are returned by the dataset.
-        hidden: (C,) positives of the returned images that are returned as negative or unknown; as in
-            :class:`~mmml_losses.evaluation.LabelRecovery`.
-        hidden_as_unknown: (C,) labels of ``hidden`` that are returned as unknown.
-        added: (C,) labels that are returned as positive and were not positive.
-        medium_from: Fewest images of a medium class.
+        classes: Names of the C classes.
+        before: Statistics before any label was hidden and before any image was left out.
+        after: Statistics of the labels that the dataset returns.
+        hidden: (C,) number of positives in the returned images that the dataset returns as negative or unknown.
+        hidden_as_unknown: (C,) number of ``hidden`` labels that the dataset returns as unknown.
+        added: (C,) number of labels that the dataset returns as positive although they were not positive before.
+        medium_from: Fewest images of a medium class; a class with fewer is a tail class.
         head_from: Fewest images of a head class.
     """
 
@@ -83,17 +82,17 @@ class LabelSummary:
 
     @cached_property
     def groups(self) -> dict[str, tuple[int, ...]]:
-        """Head, medium and tail classes by the returned labels, see :func:`group_classes`."""
+        """Dict from ``'head'``, ``'medium'`` and ``'tail'`` to class indices, by the label counts after the change."""
         return group_classes(self.after.counts, medium_from=self.medium_from, head_from=self.head_from)
 
     @cached_property
     def groups_before(self) -> dict[str, tuple[int, ...]]:
-        """Head, medium and tail classes by the labels before the change."""
+        """Dict from ``'head'``, ``'medium'`` and ``'tail'`` to class indices, by the label counts before the change."""
         return group_classes(self.before.counts, medium_from=self.medium_from, head_from=self.head_from)
 
     @cached_property
     def order(self) -> np.ndarray:
-        """(C,) class indices from the most to the least frequent after the change; ties by the frequency before."""
+        """(C,) class indices by descending count after the change; ties by descending count before, then by index."""
         return np.lexsort((np.arange(len(self.classes)), -self.before.counts, -self.after.counts))
 
     @property
@@ -106,7 +105,7 @@ class LabelSummary:
 
     @property
     def is_changed(self) -> bool:
-        """Whether any label or the set of images was changed."""
+        """Whether labels were hidden or added, or the counts, the label sum or the number of images differ."""
         return bool(
             self.num_hidden
             or self.num_added
@@ -117,7 +116,7 @@ class LabelSummary:
         )
 
     def to_dict(self) -> dict:
-        """Return all counts as data for JSON, with ``class_frequencies`` and ``num_samples`` as losses read them."""
+        """Return a dict for JSON: totals, counts per class, ``class_frequencies`` and ``num_samples`` (for losses)."""
         group_of = {index: name for name, members in self.groups.items() for index in members}
         per_class = dict(before=self.before.counts, after=self.after.counts, unknown=self.after.unknown)
         per_class |= dict(hidden=self.hidden, hidden_as_unknown=self.hidden_as_unknown, added=self.added)
@@ -141,7 +140,7 @@ class LabelSummary:
 
 
 def label_statistics(labels: ArrayLike) -> LabelStatistics:
-    """Count (N, C) labels: 1 positive, 0 negative or unobserved, -1 unknown, or soft values in [0, 1]."""
+    """Count the labels of an (N, C) matrix: 1 positive, 0 negative or unobserved, -1 unknown, or soft in [0, 1]."""
     return _counted(_checked_labels(labels, 'labels'))
 
 
@@ -173,10 +172,10 @@ def summarize_labels(
 
     Args:
         classes: Names of the C classes.
-        observed: (N, C) labels that are returned, see :func:`label_statistics`.
-        true: (N, C) labels of the same images before they were changed; by default ``observed``.
-        original: (M, C) labels of all images before some were left out; by default ``true``.
-        medium_from: Fewest images of a medium class.
+        observed: (N, C) labels that the dataset returns: 1, 0, -1 for unknown, or soft values in [0, 1].
+        true: (N, C) labels of the same images before the change. None if no label was changed.
+        original: (M, C) labels of all images before some images were left out. None if no image was left out.
+        medium_from: Fewest images of a medium class; a class with fewer is a tail class.
         head_from: Fewest images of a head class.
     """
     observed = _checked_labels(observed, 'observed')
@@ -200,7 +199,7 @@ def summarize_labels(
 
 
 def describe_labels(summary: LabelSummary, num_extremes: int = 3) -> list[str]:
-    """Describe labels in a few lines of text, with the ``num_extremes`` most frequent and rarest classes by name."""
+    """Return lines of text: totals, changes, class groups, and ``num_extremes`` most frequent and rarest classes."""
     after = summary.after
     lines = [_describe_totals(after, f' of {after.num_classes:,} classes')]
     if summary.is_changed:

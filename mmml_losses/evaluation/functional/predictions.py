@@ -1,4 +1,4 @@
-"""Predictions of a model on a dataset as one plain ``.npz`` file, and their recalibration."""
+"""Store the predictions of a model on a dataset in one ``.npz`` file, and recalibrate them."""
 
 import math
 import os
@@ -16,24 +16,23 @@ from ...utils.files import replacing
 
 # Written to each file; it changes with the meaning of the arrays.
 FORMAT = 'mmml_losses.predictions/1'
-# In float32, the neighbours of 0 and 1 are 2^-149 and 1 - 2^-24. The log-odds of 0 and 1 are set to those of 2^-151 and
-# 1 - 2^-26, which round to 0 and 1.
+# Log-odds of 2^-151 and 1 - 2^-26: float32, with the neighbours 2^-149 and 1 - 2^-24, rounds these to 0 and 1.
 LOWEST_LOG_ODDS = -151 * math.log(2)
 HIGHEST_LOG_ODDS = 26 * math.log(2)
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Scores of a model and the labels of the data.
+    """Predicted scores of a model for N images and C classes, with the labels of the images.
 
     Attributes:
-        scores: (N, C) float32 predicted scores; probabilities if the model has a link, which turns logits into them.
+        scores: (N, C) float32 scores; probabilities if the model has a link (a function from logits to probabilities).
         labels: (N, C) int8 with 1 positive, 0 negative, -1 unknown.
-        class_names: Names of the C classes; their indices when none are given.
-        image_paths: Files of the N images; empty strings without a file.
-        sample_idx: (N,) int64 positions in the dataset; 0 to N - 1 when none are given.
-        true_labels: (N, C) int8 as ``labels``, but before changes: labels that a dataset wrapper hid are 0 or -1 in
-            ``labels`` and 1 here. None if they are not known.
+        class_names: Names of the C classes; by default the class indices as text.
+        image_paths: Files of the N images; an empty string for an image without a file.
+        sample_idx: (N,) int64 indices of the images in the dataset; by default 0 to N - 1.
+        true_labels: (N, C) int8 labels before a dataset wrapper hid some: a hidden label is 1 here, and 0 or -1 in
+            ``labels``. None if the true labels are not known.
     """
 
     scores: np.ndarray
@@ -76,10 +75,10 @@ class Predictions:
 
 
 def save_predictions(path: str | os.PathLike, predictions: Predictions) -> None:
-    """Write predictions to one ``.npz`` file; an interruption leaves no incomplete file.
+    """Write predictions to one ``.npz`` file. An interrupted call leaves no incomplete file.
 
     The file holds plain arrays (``scores``, ``labels``, ``class_names``, ``image_paths``, ``sample_idx``, and
-    ``true_labels`` where they are known), so ``numpy.load`` opens it anywhere.
+    ``true_labels`` if they are known), so ``numpy.load`` opens it without this package.
     """
     arrays = {name: value for name, value in vars(predictions).items() if value is not None}
     arrays |= {name: np.array(arrays[name], dtype=str) for name in ('class_names', 'image_paths')}
@@ -90,7 +89,7 @@ def save_predictions(path: str | os.PathLike, predictions: Predictions) -> None:
 
 
 def load_predictions(path: str | os.PathLike) -> Predictions:
-    """Read the file that :func:`save_predictions` or the metric ``SavePredictions`` wrote."""
+    """Read a file of :func:`save_predictions` or of the metric ``SavePredictions``; raise a ValueError for others."""
     try:
         # Opened here, because numpy does not close a file that it cannot read.
         with Path(path).open('rb') as file:
@@ -106,7 +105,7 @@ def load_predictions(path: str | os.PathLike) -> Predictions:
 
 
 def checked_npz_path(path: str | os.PathLike, name: str = 'path') -> Path:
-    """Return a path; raise if it does not end with ``.npz``. ``name`` is its name in the error."""
+    """Return ``path`` as a Path; raise a ValueError that calls it ``name`` if it does not end with ``.npz``."""
     path = Path(path)
     if path.suffix != '.npz':
         raise ValueError(f"{name} must end with '.npz', got '{path}'")
@@ -114,25 +113,25 @@ def checked_npz_path(path: str | os.PathLike, name: str = 'path') -> Path:
 
 
 def log_odds_of(probabilities: ArrayLike) -> Tensor:
-    """Compute log-odds in float64; those of 0 and 1 are finite, and their sigmoid in float32 is 0 and 1 again.
+    """Compute float64 log-odds. Those of 0 and 1 are finite, but so large that a float32 sigmoid returns 0 and 1 again.
 
     Args:
-        probabilities: (N, C), in [0, 1].
+        probabilities: (N, C) predicted probabilities in [0, 1].
     """
     values = torch.tensor(as_probabilities(probabilities), dtype=torch.float64)
     return values.logit().clamp(LOWEST_LOG_ODDS, HIGHEST_LOG_ODDS)
 
 
 def recalibrate(predictions: Predictions, link: Callable[[Tensor], Tensor]) -> Predictions:
-    """Replace the probabilities of predictions by the link of their log-odds.
+    """Return predictions with new probabilities: ``link`` applied to the log-odds of the old probabilities.
 
-    A strictly increasing link keeps the order of the scores, and with it every ranking measure; equal scores stay
-    equal. The scores are float32 as before: probabilities that a link moves close to 1 may become equal.
+    A strictly increasing link keeps the order of the scores, and with it every ranking measure. Equal scores stay
+    equal. The new scores are float32, so that different probabilities close to 1 may become equal.
 
     Args:
         predictions: Predictions whose scores are probabilities.
         link: Function from (n, C) log-odds to probabilities, such as :class:`mmml_losses.losses.links.PhiLink`. It is
-            applied in addition to the link of the loss, if that has one.
+            applied in addition to the link of the loss, if the loss has one.
     """
     scores = np.empty_like(predictions.scores)
     with torch.no_grad():

@@ -1,8 +1,7 @@
-"""Label recovery: how many hidden positives a correction finds, and how many of the labels it finds are right.
+"""Label recovery: how many hidden positives a label correction finds, and how many of its corrected labels are right.
 
-A label is *hidden* if the truth is 1 and the given training label is not: 0, or -1 for unknown. A *correction* changes
-given labels, either a loss that relabels or rejects negatives (SPLC, LASD, LL-Ct, LL-Cp, ROLE) or a file of pseudo
-labels.
+A label is *hidden* if the true label is 1 and the given training label is 0, or -1 for unknown. A *correction* changes
+given labels: a loss that relabels or rejects negatives (SPLC, LASD, LL-Ct, LL-Cp, ROLE), or a file of pseudo labels.
 """
 
 import math
@@ -15,23 +14,23 @@ from ...utils.arrays import ArrayLike, as_array, as_labels, row_blocks
 
 @dataclass(frozen=True)
 class LabelRecovery:
-    """Counts of hidden and corrected labels per class; ``+`` and ``sum`` join the counts of several batches.
+    """Counts of hidden and corrected labels of each class; ``+`` and ``sum`` add the counts of several batches.
 
     Precision and recall are pooled over all classes, as in Figure 7 of the Hill and SPLC paper. PPV and NPV are means
-    over classes, as in Figure 2 of the LASD paper, of *all* labels that are decided, including the given positives:
-    they are high if few labels are hidden. Fractions are NaN without labels to count.
+    over classes, as in Figure 2 of the LASD paper. PPV and NPV cover *all* labels except undecided ones, also the given
+    positives, so they are high if few labels are hidden. All four are NaN without labels to count.
 
     Attributes:
-        hidden: (C,) labels that are truly positive and were not given as positive.
-        corrected: (C,) labels that were not given as positive and are positive after the correction.
-        recovered: (C,) labels that are both ``corrected`` and ``hidden``.
-        rejected: (C,) labels that were given as negative and are undecided (-1) after the correction.
-        rejected_hidden: (C,) labels that are both ``rejected`` and ``hidden``.
-        true_positives: (C,) positive labels that are positive after the correction.
-        false_positives: (C,) negative labels that are positive after the correction.
-        true_negatives: (C,) negative labels that are negative after the correction.
-        false_negatives: (C,) positive labels that are negative after the correction.
-        unknown: (C,) labels of unknown truth. They are left out of all other counts.
+        hidden: (C,) number of truly positive labels that were not given as positive.
+        corrected: (C,) number of labels not given as positive that are positive after the correction.
+        recovered: (C,) number of labels that are both ``corrected`` and ``hidden``.
+        rejected: (C,) number of labels given as negative that are undecided (-1) after the correction.
+        rejected_hidden: (C,) number of labels that are both ``rejected`` and ``hidden``.
+        true_positives: (C,) number of truly positive labels that are positive after the correction.
+        false_positives: (C,) number of truly negative labels that are positive after the correction.
+        true_negatives: (C,) number of truly negative labels that are negative after the correction.
+        false_negatives: (C,) number of truly positive labels that are negative after the correction.
+        unknown: (C,) number of labels whose true label is unknown (-1). All other counts leave them out.
     """
 
     hidden: np.ndarray
@@ -47,16 +46,16 @@ class LabelRecovery:
 
     @classmethod
     def from_counts(cls, counts: np.ndarray) -> 'LabelRecovery':
-        """Rebuild the counts from the array of :meth:`counts`."""
+        """Rebuild a LabelRecovery from ``counts``, the (10, C) result of :meth:`counts`."""
         return cls(*np.asarray(counts, dtype=np.int64))
 
     @classmethod
     def empty(cls, num_classes: int) -> 'LabelRecovery':
-        """Return counts that are all 0, to add others to."""
+        """Return a LabelRecovery with all counts 0, as the start of a sum."""
         return cls.from_counts(np.zeros((len(fields(cls)), num_classes)))
 
     def counts(self) -> np.ndarray:
-        """Return all counts as an int64 array with a row for each attribute and a column for each class."""
+        """Return all counts as int64 (10, C): one row for each attribute in its order, one column for each class."""
         return np.stack([getattr(self, field.name) for field in fields(self)])
 
     def __add__(self, other: 'LabelRecovery') -> 'LabelRecovery':
@@ -75,67 +74,67 @@ class LabelRecovery:
 
     @property
     def num_hidden(self) -> int:
-        """Number of hidden positives."""
+        """Number of hidden positives: truly positive labels that were not given as positive, over all classes."""
         return int(self.hidden.sum())
 
     @property
     def num_corrected(self) -> int:
-        """Number of labels that the correction turned positive."""
+        """Number of labels over all classes that the correction turned positive, rightly or wrongly."""
         return int(self.corrected.sum())
 
     @property
     def num_recovered(self) -> int:
-        """Number of hidden positives that the correction turned positive."""
+        """Number of hidden positives over all classes that the correction turned positive."""
         return int(self.recovered.sum())
 
     @property
     def num_rejected(self) -> int:
-        """Number of negatives that the correction made undecided."""
+        """Number of given negatives over all classes that the correction made undecided (-1)."""
         return int(self.rejected.sum())
 
     @property
     def num_unknown(self) -> int:
-        """Number of labels of unknown truth, which are left out of all other counts."""
+        """Number of labels whose true label is unknown, over all classes; all other counts leave them out."""
         return int(self.unknown.sum())
 
     @property
     def precision(self) -> float:
-        """Share of hidden positives among the labels that the correction turned positive."""
+        """Fraction of hidden positives among the labels that the correction turned positive; NaN if it turned none."""
         return _share(self.num_recovered, self.num_corrected)
 
     @property
     def recall(self) -> float:
-        """Share of the hidden positives that the correction turned positive."""
+        """Fraction of the hidden positives that the correction turned positive; NaN without hidden positives."""
         return _share(self.num_recovered, self.num_hidden)
 
     @property
     def ppv(self) -> float:
-        """Positive predictive value TP / (TP + FP), the mean over the classes that have one."""
+        """Positive predictive value TP / (TP + FP), the mean over the classes with TP + FP > 0; NaN without one."""
         return _mean_share(self.true_positives, self.true_positives + self.false_positives)
 
     @property
     def npv(self) -> float:
-        """Negative predictive value TN / (TN + FN), the mean over the classes that have one."""
+        """Negative predictive value TN / (TN + FN), the mean over the classes with TN + FN > 0; NaN without one."""
         return _mean_share(self.true_negatives, self.true_negatives + self.false_negatives)
 
 
 def label_recovery(observed: ArrayLike, true: ArrayLike, corrected: ArrayLike, threshold: float = 0.5) -> LabelRecovery:
-    r"""Count the hidden positives that a correction of labels finds, and its right and wrong labels.
+    r"""Count the hidden positives that a label correction finds, and its right and wrong labels, for each class.
 
     .. math::
         \text{precision} = \frac{|\{o \neq 1,\ c = 1,\ t = 1\}|}{|\{o \neq 1,\ c = 1\}|} \qquad
         \text{recall} = \frac{|\{o \neq 1,\ c = 1,\ t = 1\}|}{|\{o \neq 1,\ t = 1\}|}
 
-    with the given label :math:`o`, the corrected one :math:`c` and the truth :math:`t`. Predictions above a threshold
-    may be the corrected labels; then PPV and NPV measure the predictions, as in the LASD paper.
+    with the given label :math:`o`, the corrected label :math:`c` and the true label :math:`t`. Predicted probabilities
+    may be passed as ``corrected``. Then PPV and NPV measure the predictions, as in the LASD paper.
 
     Args:
-        observed: (N, C) labels that were given: 1, 0 for negative or unobserved, -1 for unknown.
-        true: (N, C) true labels. Labels of -1 are only counted as unknown.
-        corrected: (N, C) labels after the correction: 1, 0, or a soft value between. -1 is undecided, neither
-            positive nor negative; where 0 was given, it counts as rejected and recovers nothing. To measure a method
-            that only rejects (LL-R), pass its rejected labels as 1, as ``LabelRecoveryHook`` does.
-        threshold: A soft label above it counts as positive.
+        observed: (N, C) given labels: 1 positive, 0 negative or unobserved, -1 unknown.
+        true: (N, C) true labels: 1, 0 or -1. Labels with a true -1 only count as unknown.
+        corrected: (N, C) labels after the correction: 1, 0, a soft value between, or -1 for undecided (neither positive
+            nor negative). A given 0 that becomes -1 counts as rejected, and as not recovered. For a method that only
+            rejects (LL-R), pass its rejected labels as 1, as ``LabelRecoveryHook`` does.
+        threshold: Corrected labels above the threshold count as positive, others from 0 on as negative.
     """
     observed, true, corrected = as_array(observed), as_array(true), as_array(corrected)
     if observed.ndim != 2:
@@ -161,7 +160,7 @@ def label_recovery(observed: ArrayLike, true: ArrayLike, corrected: ArrayLike, t
 
 
 def _decisions(corrected: np.ndarray, threshold: float) -> np.ndarray:
-    """Turn corrected labels into int8: 1 above the threshold, 0 below, -1 where undecided."""
+    """Turn corrected labels into int8: 1 above the threshold, 0 from 0 to the threshold, -1 where undecided (-1)."""
     wrong = ~((corrected == -1) | ((corrected >= 0) & (corrected <= 1)))
     if wrong.any():  # NaN is wrong, too
         raise ValueError(f'corrected must be 1, 0, -1 for undecided, or between 0 and 1, got {corrected[wrong][0]}')
