@@ -1,4 +1,4 @@
-"""Measure the mean average precision of a model over all queries of a few conditions, or over a sample of them."""
+"""Measure the mean average precision of a model over all queries for a few classes, or over a sample of the queries."""
 
 import os
 import time
@@ -29,14 +29,16 @@ FEWEST_PER_STRATUM = 32  # the smallest allowed sample, in queries for each stra
 
 
 class RetrievalMean(NamedTuple):
-    """Mean average precision over some queries.
+    """Mean average precision over a set of queries; a relevant image is one whose labels answer the query.
 
     Attributes:
-        value: The mean in [0, 1] over all queries with a relevant image; NaN when there are none.
-        half_width: Half of the width of the 95 % interval around ``value``; 0 when every query was evaluated.
-        num_queries: Number of queries with a relevant image; estimated when they were sampled.
+        value: The mean in [0, 1] over all queries with a relevant image; NaN without such a query.
+        half_width: Half the width of the 95 % interval around ``value``; 0 when every query was evaluated. NaN if
+            ``value`` is NaN. Also NaN if a sample has a single query of some stratum (the queries with equal numbers of
+            required and of excluded classes).
+        num_queries: Number of queries with a relevant image; an estimate when queries were sampled.
         num_evaluated: Number of queries whose average precision is in the mean.
-        num_skipped: Number of queries left out because no image is relevant; estimated when they were sampled.
+        num_skipped: Number of queries without a relevant image, left out; an estimate when queries were sampled.
     """
 
     value: float
@@ -48,15 +50,15 @@ class RetrievalMean(NamedTuple):
 
 @dataclass(frozen=True)
 class RetrievalResult:
-    """Retrieval quality of a model, by the number of conditions of a query.
+    """Mean average precision of queries that require the classes P and exclude the classes N.
 
     Attributes:
         overall: Mean over all queries.
-        by_conditions: Mean over the queries of each number of conditions :math:`|P| + |N|`.
-        by_counts: Mean over the queries of each (:math:`|P|`, :math:`|N|`).
+        by_conditions: Dict from the number of conditions :math:`|P| + |N|` to the mean over these queries.
+        by_counts: Dict from (:math:`|P|`, :math:`|N|`) to the mean over these queries.
         num_images: Number of images that were ranked.
-        num_classes: Number of classes that queries name.
-        exhaustive: Whether all queries were evaluated, or a sample.
+        num_classes: Number of classes that queries can name.
+        exhaustive: True if all queries were evaluated, false if a sample.
         complete: Always true; kept for code that reads it.
     """
 
@@ -87,30 +89,31 @@ def query_retrieval(
 ) -> RetrievalResult:
     r"""Compute the mean average precision of queries for images that show the classes P and do not show the classes N.
 
-    Images are ranked by :math:`\prod_{i \in P} \eta_i \prod_{j \in N} (1 - \eta_j)` (Cheng and Vasconcelos, sections 4
-    and 5.3), summed in log space in float64, positives first, classes rising. An image is relevant when all of P are
-    labelled 1 and all of N are labelled 0. An image with an unknown label (-1) among the conditions of a query is left
-    out of its ranking. The average precision of a query is as in :func:`mmml_losses.evaluation.average_precision`;
-    tied images are counted together. Queries without a relevant image are counted and left out of the means.
+    Each class of P or N is a condition of the query. Images are ranked by
+    :math:`\prod_{i \in P} \eta_i \prod_{j \in N} (1 - \eta_j)` (Cheng and Vasconcelos, sections 4 and 5.3), computed as
+    a float64 sum of logarithms, P before N, each by class index. An image is relevant if all of P are labelled 1 and
+    all of N are labelled 0. A query leaves out images with an unknown label (-1) among its conditions. As in
+    :func:`mmml_losses.evaluation.average_precision`, tied images share one threshold. Queries without a relevant image
+    are counted, but left out of the means.
 
     All queries with :math:`|P| \ge` ``min_positives`` and :math:`|P| + |N| \le` ``max_conditions`` are evaluated if
-    there are at most ``budget``. Otherwise a sample is evaluated, stratified by (:math:`|P|`, :math:`|N|`). Each
-    stratum is sampled uniformly over its queries with a relevant image (:class:`.sampling.StratumSampler`), larger
-    strata more (:func:`.sampling.share_out`), and the means have 95 % intervals (:func:`combine`). A stratum whose
-    share of the sample would be all of it is evaluated whole.
+    there are at most ``budget``. Otherwise a sample is evaluated. Its strata are the queries of equal (:math:`|P|`,
+    :math:`|N|`). All queries of a stratum with a relevant image are equally likely (:class:`.sampling.StratumSampler`).
+    Larger strata get more queries (:func:`.sampling.share_out`). A stratum whose part of the sample would be all its
+    queries is evaluated whole. The means have 95 % intervals (:func:`combine`).
 
     Args:
         probabilities: (N, C) predicted probabilities :math:`\eta` in [0, 1].
         labels: (N, C) with 1 positive, 0 negative, -1 unknown.
         max_conditions: Largest number of conditions of a query.
         min_positives: Smallest number of classes that a query requires, at least 1.
-        budget: The largest number of queries that are all evaluated.
-        sample_size: Number of queries to evaluate if there are more than ``budget``.
+        budget: Largest number of queries for which all are evaluated.
+        sample_size: Approximate number of queries to evaluate if there are more than ``budget``.
         seed: Seed of the sample; the same seed draws the same queries.
         scale: ``'logit'`` if ``probabilities`` holds log-odds, which are not rounded to 0 and 1 as probabilities are.
         checkpoint_file: Ignored with a warning: an evaluation takes about a minute and no longer writes a checkpoint.
         num_workers: Number of threads, with the same result; by default one for each processor of the process.
-        use_numba: Whether to use compiled kernels, with the same result; by default where Numba is installed.
+        use_numba: True or False to use compiled kernels or numpy, with the same result; None uses kernels if possible.
         progress: Whether to draw a progress bar.
         log: Function that is called with lines of text: first the number of queries, later the progress.
     """
@@ -149,9 +152,9 @@ def query_retrieval(
 
 
 def count_queries(num_classes: int, max_conditions: int = 5, min_positives: int = 1) -> dict[Counts, int]:
-    r"""Count the queries by (:math:`|P|`, :math:`|N|`), with and without a relevant image.
+    r"""Count all queries with and without a relevant image, as a dict from (:math:`|P|`, :math:`|N|`) to their number.
 
-    Their number is :math:`\binom{C}{|P| + |N|} \binom{|P| + |N|}{|P|}`.
+    P are the required and N the excluded classes. The number is :math:`\binom{C}{|P| + |N|} \binom{|P| + |N|}{|P|}`.
 
     Args:
         num_classes: Number of classes C.
@@ -177,7 +180,7 @@ def count_queries(num_classes: int, max_conditions: int = 5, min_positives: int 
 def check_settings(
     max_conditions: int, min_positives: int, budget: int, sample_size: int, seed: int, num_workers: int | None
 ) -> None:
-    """Raise if a setting of :func:`query_retrieval` is invalid whatever the data are."""
+    """Raise a ValueError if one of these arguments of :func:`query_retrieval` is invalid for any data."""
     num_strata = len(count_queries(max_conditions, max_conditions, min_positives))
     check_whole_number('budget', budget, 0)
     check_whole_number('sample_size', sample_size, FEWEST_PER_STRATUM * num_strata)
@@ -186,7 +189,7 @@ def check_settings(
 
 
 def positive_sets(table: ConditionTable, max_size: int) -> Iterator[tuple[int, ...]]:
-    """Find all sets of up to ``max_size`` classes that some image shows together, from the images' own labels."""
+    """Yield all sets of 1 to ``max_size`` classes that some image shows together, as ascending tuples of indices."""
     shows = np.ascontiguousarray(table.satisfied[: table.num_classes].T)
 
     def extend(chosen: tuple[int, ...], images: np.ndarray) -> Iterator[tuple[int, ...]]:
@@ -209,7 +212,7 @@ def combine(strata: Collection[Stratum]) -> RetrievalMean:
     .. math::
         \mathrm{Var}(R) = \frac{1}{M^2} \sum_h \left[ M_h^2\,\mathrm{Var}(m_h) + (m_h - R)^2\,\mathrm{Var}(M_h) \right],
 
-    because the numbers of queries and the means are estimated independently.
+    because :math:`M_h` and :math:`m_h` are estimated independently.
     """
     size = sum(stratum.size for stratum in strata)
     filled = [stratum for stratum in strata if stratum.num_queries]
@@ -229,10 +232,9 @@ def combine(strata: Collection[Stratum]) -> RetrievalMean:
 def run_threads(
     work: Callable, items: Sequence, sizes: Sequence[int], num_workers: int, progress: bool, log: Log
 ) -> Iterator[np.ndarray]:
-    """Call ``work`` with each item in threads, and yield the results in the order of the items.
+    """Call ``work(item)`` for all items in threads, and yield the results in the order of ``items``.
 
-    ``sizes`` are the numbers of queries of the items. With ``progress``, a bar shows how many queries are done, else
-    a line is logged now and then.
+    ``sizes`` holds the number of queries of each item, to report progress: by a bar if ``progress``, else to ``log``.
     """
     done, total = 0, sum(sizes)
     start = last_line = time.monotonic()
@@ -253,7 +255,10 @@ def run_threads(
 def _all_strata(
     table: ConditionTable, space: dict[Counts, int], max_conditions: int, module: ModuleType, run: Run, log: Log
 ) -> dict[Counts, Stratum]:
-    """Evaluate every query whose required classes occur together; no other has a relevant image."""
+    """Evaluate all queries; return a dict from (number of required, number of excluded classes) to Stratum.
+
+    Only queries whose required classes occur together in an image are computed: no other query has a relevant image.
+    """
     required = [each for each in positive_sets(table, max_conditions) if (len(each), 0) in space]
     sizes = [
         sum(comb(table.num_classes - len(each), excluded) for excluded in range(max_conditions - len(each) + 1))
@@ -272,7 +277,7 @@ def _all_strata(
 
 
 def _load(use_numba: bool | None) -> ModuleType:
-    """Return the module that evaluates queries: the compiled kernels, or plain numpy."""
+    """Return the module of query functions: compiled if possible, or numpy for False; True raises without Numba."""
     if use_numba and not has_numba():
         raise ValueError('use_numba must be False or None where numba is not installed, got True')
     kernels = None if use_numba is False else import_compiled('retrieval', required=bool(use_numba))

@@ -1,4 +1,4 @@
-"""Find the images that show some classes and not others, and compute the average precision of such queries."""
+"""Find the images that show some classes and do not show others, and compute the average precision of such queries."""
 
 import operator
 import re
@@ -20,7 +20,7 @@ FEW = 8
 
 
 class Query(NamedTuple):
-    """Classes that an image must show and classes that it must not show, as indices.
+    """Query for images: indices of the classes to show (``positives``) and of the classes not to show (``negatives``).
 
     A query unpacks into arguments of functions: ``rank_images(probabilities, *query)``.
     """
@@ -29,9 +29,9 @@ class Query(NamedTuple):
     negatives: tuple[int, ...] = ()
 
     def describe(self, class_names: Sequence[str]) -> str:
-        """Write the query in words, such as ``3 and 7, not 5``.
+        """Return the query as text, with the names of the classes, such as ``3 and 7, not 5``.
 
-        :func:`parse_query` reads it back, unless names repeat or one is made of others, such as ``black and white``.
+        :func:`parse_query` reads the text back, unless names are equal or one contains others (``black and white``).
         """
         wanted = ' and '.join(class_names[index] for index in self.positives)
         unwanted = ', '.join(f'not {class_names[index]}' for index in self.negatives)
@@ -39,11 +39,11 @@ class Query(NamedTuple):
 
 
 def parse_query(text: str, class_names: Sequence[str]) -> Query:
-    """Read a query such as ``'3, 7, -5'`` or ``'3 and 7, not 5'``.
+    """Read a query such as ``'3, 7, -5'`` or ``'3 and 7, not 5'``; raise a ValueError if a class is unknown.
 
-    Conditions are separated by commas or ``and``. Each excluded class has its own ``-`` or ``not``. Names may contain
-    all of these (``black and white``, ``salt, pepper``, ``-1``): the longest piece of text that is a name is read as
-    one. Upper and lower case matter only where they distinguish two classes.
+    Classes are separated by commas or ``and``. Each excluded class has its own ``-`` or ``not``. A class name may have
+    all of these (``black and white``, ``salt, pepper``, ``-1``): the longest piece of text that is a class name is read
+    as this class. Upper and lower case matter only where they distinguish two classes.
 
     Args:
         text: The query.
@@ -82,9 +82,9 @@ class RetrievedImages(NamedTuple):
 
     Attributes:
         query: The query as class indices.
-        indices: The images, as rows of the predictions.
-        scores: Log-probability that each image answers the query; ``-inf`` where its probability is 0.
-        image_paths: Files of the images; empty when only probabilities were given.
+        indices: (n,) row indices of the images in the predictions, best first.
+        scores: (n,) log-probability that each image answers the query; ``-inf`` where the probability is 0.
+        image_paths: Files of the n images; empty when only a matrix was given.
     """
 
     query: Query
@@ -101,14 +101,14 @@ def query(
     *,
     scale: Scale = 'probability',
 ) -> RetrievedImages:
-    """Find the images that answer a query in words, best first; ties stay in the order of the images.
+    """Rank images by how well they answer a query in words, best first; ties stay in the order of the images.
 
     Args:
         text: Query such as ``'cat, dog, -person'``; see :func:`parse_query`.
         predictions: Predictions with class names and image paths, or an (N, C) matrix of probabilities.
         class_names: Names of the classes; by default the names in the predictions, or the class indices.
-        top: Number of images to return; all by default.
-        scale: ``'logit'`` if the matrix holds log-odds.
+        top: Number of images to return; None returns all.
+        scale: ``'logit'`` if ``predictions`` hold log-odds instead of probabilities.
 
     Examples:
         >>> found = query('cat, -dog', [[0.9, 0.8], [0.7, 0.1]], ['cat', 'dog'])
@@ -137,7 +137,7 @@ def retrieval_scores(
     *,
     scale: Scale = 'probability',
 ) -> np.ndarray:
-    r"""Compute the (N,) log-probabilities that images answer a query, with labels taken as independent.
+    r"""Compute the (N,) log-probabilities that images answer a query, treating labels as independent.
 
     .. math::
         \log \prod_{i \in P} \eta_i \prod_{j \in N} (1 - \eta_j)
@@ -147,8 +147,8 @@ def retrieval_scores(
 
     Args:
         probabilities: (N, C) predicted probabilities :math:`\eta` in [0, 1].
-        positives: Indices of the classes that the image must show.
-        negatives: Indices of the classes that it must not show.
+        positives: Indices of the classes :math:`P` that the image must show.
+        negatives: Indices of the classes :math:`N` that the image must not show.
         scale: ``'logit'`` if ``probabilities`` holds log-odds.
     """
     values = as_scores_on(scale, probabilities)
@@ -170,8 +170,7 @@ def rank_images(
 ) -> np.ndarray:
     """Rank the images by how well they answer a query, best first; ties stay in the order of the images.
 
-    Returns the indices of the ``top`` images, by default of all. The other arguments are those of
-    :func:`retrieval_scores`.
+    Return the row indices of the ``top`` images (None: all). :func:`retrieval_scores` explains the other arguments.
     """
     if top is not None:
         check_whole_number('top', top, 1)
@@ -180,7 +179,7 @@ def rank_images(
 
 
 def relevant_images(labels: ArrayLike, positives: Collection[int], negatives: Collection[int] = ()) -> np.ndarray:
-    """Return for each of N images whether it is labelled 1 for all ``positives`` and 0 for all ``negatives``."""
+    """Return an (N,) bool mask of the images labelled 1 for all ``positives`` and 0 for all ``negatives`` (indices)."""
     labels = as_labels(labels)
     if labels.ndim != 2:
         raise ValueError(f'labels must have the shape (samples, classes), got {labels.shape}')
@@ -189,7 +188,7 @@ def relevant_images(labels: ArrayLike, positives: Collection[int], negatives: Co
 
 
 def _index_of(name: str, class_names: Sequence[str], text: str) -> int | None:
-    """Find the class with this name, or else with this name in another case; None if there is none."""
+    """Return the index of the class ``name``, ignoring case if no name matches exactly; None if there is none."""
     same = [index for index, known in enumerate(class_names) if known == name]
     found = same or [index for index, known in enumerate(class_names) if known.lower() == name.lower()]
     if len(found) > 1:
@@ -225,17 +224,17 @@ def _checked(positives: Collection[int], negatives: Collection[int], num_classes
 
 
 class ConditionTable(NamedTuple):
-    """Log-probability and truth of every condition that a query may hold, for every image.
+    """Log-probability and truth of each condition of a query, for N images.
 
-    Condition ``c`` below C requires class ``c``, condition ``C + c`` excludes it. A query is a rising list of
-    conditions, so its positives come before its negatives.
+    A condition requires or excludes one of C classes: index ``c`` below C requires class ``c``, index ``C + c``
+    excludes it. A query is an ascending array of conditions, so required classes come before excluded classes.
 
     Attributes:
-        log_scores: (2C, N) float64 log-probability of each condition; NaN where the label is unknown. A sum with NaN is
-            NaN, which is not at or above any score, so such an image is left out of the ranking.
-        satisfied: (2C, N) bool, whether the label is known to satisfy the condition.
-        starts: (C + 1,) where the images of each class begin in ``images``.
-        images: Indices of the images that show class 0, rising, then of class 1, and so on.
+        log_scores: (2C, N) float64 log-probability of each condition; NaN where the label is unknown. An image with NaN
+            has a sum of NaN, which no comparison ranks, so a query leaves out such an image.
+        satisfied: (2C, N) bool, true where the label is known to satisfy the condition.
+        starts: (C + 1,) index in ``images`` where the images of each class begin; the last one is the end.
+        images: Indices of the images that show class 0, ascending, then of the images that show class 1, and so on.
     """
 
     log_scores: np.ndarray
@@ -253,7 +252,7 @@ class ConditionTable(NamedTuple):
 
 
 def condition_table(scores: ArrayLike, labels: ArrayLike, scale: Scale = 'probability') -> ConditionTable:
-    """Compute the :class:`ConditionTable` of all queries on these data; takes 18 bytes for each (image, class) pair."""
+    """Compute the table of all conditions from (N, C) scores and labels; it takes 18 bytes for each (N, C) entry."""
     scores = as_scores_on(scale, scores)
     labels = as_labels_of(scores, labels, 'probabilities' if scale == 'probability' else 'logits')
     num_images, num_classes = scores.shape
@@ -270,16 +269,16 @@ def condition_table(scores: ArrayLike, labels: ArrayLike, scale: Scale = 'probab
 
 
 def as_scores_on(scale: Scale, scores: ArrayLike) -> np.ndarray:
-    """Return scores as an (N, C) array; raise if they are not in [0, 1], or for ``'logit'`` if they hold NaN."""
+    """Return scores as a checked (N, C) array: in [0, 1] for ``'probability'``, not NaN for ``'logit'``; else raise."""
     if scale not in get_args(Scale):
         raise ValueError(f"scale must be 'probability' or 'logit', got {scale!r}")
     return arrays.as_probabilities(scores) if scale == 'probability' else arrays.as_scores(scores, 'logits')
 
 
 def log_probability(scores: np.ndarray, is_required: bool, scale: Scale) -> np.ndarray:
-    r"""Compute :math:`\log \eta` for a required class, :math:`\log(1 - \eta)` for an excluded class, in float64.
+    r"""Compute :math:`\log \eta` of a required class or :math:`\log(1 - \eta)` of an excluded class, in float64.
 
-    From log-odds :math:`z` they are :math:`-\log(1 + e^{-z})` and :math:`-\log(1 + e^{z})`, exact in both tails, where
+    From log-odds :math:`z`, they are :math:`-\log(1 + e^{-z})` and :math:`-\log(1 + e^{z})`, exact in both tails, where
     the probability itself would already have been rounded to 0 or 1.
     """
     scores = np.ascontiguousarray(scores, dtype=np.float64)
@@ -290,13 +289,13 @@ def log_probability(scores: np.ndarray, is_required: bool, scale: Scale) -> np.n
 
 
 def evaluate_subtree(conditions: np.ndarray, depth: int, table: ConditionTable) -> tuple[np.ndarray, np.ndarray]:
-    """Evaluate the query of some required classes, and all queries that exclude up to ``depth`` classes in addition.
+    """Evaluate one query of required classes, and all queries that also exclude 1 to ``depth`` classes.
 
     :mod:`..kernels` has compiled versions of this and the next two functions, with the same result to the last bit.
 
     Returns:
-        (depth + 1,) number of queries with a relevant image, and sum of their average precisions, by the number of
-        excluded classes.
+        (counts, sums), both (depth + 1,), indexed by the number of excluded classes: the number of queries with a
+        relevant image, and the sum of their average precisions.
     """
     counts, totals = np.zeros(depth + 1, dtype=np.int64), np.zeros(depth + 1)
 
@@ -316,7 +315,7 @@ def evaluate_subtree(conditions: np.ndarray, depth: int, table: ConditionTable) 
 
 
 def evaluate_queries(queries: np.ndarray, table: ConditionTable) -> np.ndarray:
-    """Compute the average precision of each query, a row of conditions; NaN without a relevant image."""
+    """Compute the average precision of each query (a row of conditions), as (R,); NaN without a relevant image."""
     precisions = np.full(len(queries), np.nan)
     for row, conditions in enumerate(queries):
         relevant = _relevant_to(conditions, table)
@@ -326,12 +325,12 @@ def evaluate_queries(queries: np.ndarray, table: ConditionTable) -> np.ndarray:
 
 
 def first_relevant(queries: np.ndarray, table: ConditionTable) -> np.ndarray:
-    """Find the lowest index of an image that satisfies each query, a row of conditions; -1 if there is none."""
+    """Return the lowest index of an image that satisfies each query (a row of conditions), as (R,); -1 without one."""
     return np.array([next(iter(_relevant_to(conditions, table)), -1) for conditions in queries], dtype=np.int64)
 
 
 def _relevant_to(conditions: np.ndarray, table: ConditionTable) -> np.ndarray:
-    """Return the images that satisfy all conditions, in rising order."""
+    """Return the indices of the images that satisfy all conditions, ascending."""
     positives = conditions[conditions < table.num_classes]
     rarest = positives[np.argmin(table.starts[positives + 1] - table.starts[positives])]
     relevant = table.images[table.starts[rarest] : table.starts[rarest + 1]]
@@ -349,7 +348,7 @@ def _sum_conditions(conditions: np.ndarray, table: ConditionTable) -> np.ndarray
 
 
 def _average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
-    """Compute the average precision of one ranking, tied images counted together and NaN scores left out."""
+    """Compute average precision from (N,) scores and relevant indices; ties share a threshold, NaN is left out."""
     ranked = np.sort(scores[relevant])
     candidates = scores[scores >= ranked[0]]  # images below the worst relevant one change nothing
     relevant_above = ranked.size - np.searchsorted(ranked, ranked)

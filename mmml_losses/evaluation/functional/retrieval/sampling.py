@@ -1,4 +1,4 @@
-"""Estimate the mean average precision of more queries than can be evaluated, from a stratified sample of them."""
+"""Estimate mean average precision over many queries from a sample, stratified by their numbers of conditions."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ QUERIES_AT_A_TIME = 500
 
 @dataclass(frozen=True)
 class Stratum:
-    """Number and mean average precision of the queries with :math:`|P|` positives and :math:`|N|` negatives."""
+    """Number and mean average precision of all queries with :math:`|P|` required and :math:`|N|` excluded classes."""
 
     size: int  # number of queries
     num_queries: float  # number of queries with a relevant image, or its estimate
@@ -37,26 +37,26 @@ class Stratum:
 
     @classmethod
     def of_all(cls, size: int, num_queries: int, total: float) -> 'Stratum':
-        """Return a stratum of which every query was evaluated; ``total`` is the sum of the average precisions."""
+        """Build a stratum with every query evaluated; ``total`` is the sum of ``num_queries`` average precisions."""
         return cls(size, num_queries, 0.0, total / num_queries if num_queries else nan, 0.0, num_queries)
 
 
 class StratumSampler:
-    r"""Sampler of queries with :math:`|P|` positives, :math:`|N|` negatives and a relevant image, all equally likely.
+    r"""Sampler of queries with :math:`|P|` required classes, :math:`|N|` excluded classes and a relevant image.
 
-    There are two methods. A stratum uses the one that accepts more of its draws:
+    All these queries are equally likely. Let M be their number. The method that accepts more draws is used, of these:
 
-    - Draw any query and accept it if an image is relevant. The accepted share is :math:`M / U`, with M the number of
-      queries that have a relevant image and U the number of all queries.
-    - Draw an image and a query that it answers, uniformly of all such pairs. Accept the pair if no earlier image
-      answers the query, so that every query is accepted with one image only. The share is :math:`M / T`, with
+    - Draw any query and accept it if an image is relevant. The accepted fraction is :math:`M / U`, with U the number of
+      all queries.
+    - Draw a pair of an image and a query that it answers, all pairs equally likely. Accept the pair if no earlier image
+      answers the query, so that every query is accepted with one image only. The fraction is :math:`M / T`, with
       :math:`T = \sum_i \binom{p_i}{|P|} \binom{n_i}{|N|}` for images with :math:`p_i` positive and :math:`n_i`
       negative labels.
 
-    The smaller of U and T, the ``cover``, is known exactly. The estimate of M is ``cover`` times the accepted share,
-    with the variance of a binomial proportion. A stratum of which no draw is accepted counts as empty.
+    The smaller of U and T, the ``cover``, is known exactly. The estimate of M is ``cover`` times the accepted fraction,
+    with the variance of a binomial proportion. A stratum without an accepted draw counts as empty.
 
-    ``counts`` are :math:`|P|` and :math:`|N|`, and ``module`` has the function ``first_relevant``.
+    ``counts`` is (:math:`|P|`, :math:`|N|`), ``size`` is U, and ``module`` has the function ``first_relevant``.
     """
 
     def __init__(self, counts: Counts, size: int, table: ConditionTable, module: ModuleType):
@@ -71,7 +71,7 @@ class StratumSampler:
         self._cumulative = np.cumsum(np.array(answered, dtype=np.float64)[places.ravel()])
 
     def draw(self, seed: tuple[int, ...], num_draws: int, num_wanted: int) -> tuple[np.ndarray, int]:
-        """Draw ``num_draws`` queries; return the first ``num_wanted`` accepted ones and the number of all accepted."""
+        """Draw ``num_draws`` queries; return (first ``num_wanted`` accepted, one per row; number of all accepted)."""
         generator = np.random.default_rng([*seed, *self.counts])
         step = max(1, CHUNK_ENTRIES // (8 * self.table.num_classes))
         kept, num_accepted = np.empty((0, sum(self.counts)), dtype=np.int64), 0
@@ -83,7 +83,7 @@ class StratumSampler:
         return kept, num_accepted
 
     def estimate(self, num_draws: int, num_accepted: int, precisions: np.ndarray) -> Stratum:
-        """Estimate how many queries have a relevant image from the draws, and their mean from some ``precisions``."""
+        """Return the Stratum: number of queries estimated from accepted draws, mean from ``precisions`` of some."""
         share, known = num_accepted / num_draws, len(precisions)
         return Stratum(
             size=self.size,
@@ -117,10 +117,10 @@ class StratumSampler:
 def sample_strata(
     table: ConditionTable, space: dict[Counts, int], sample_size: int, seed: int, module: ModuleType, run: Run
 ) -> dict[Counts, Stratum]:
-    """Evaluate a sample of each stratum, or all queries of a stratum whose share of the sample covers them.
+    """Evaluate a sample of queries; return a dict from (number of required, number of excluded classes) to Stratum.
 
-    ``space`` is the number of queries of each stratum, ``sample_size`` the number of queries to evaluate. ``module``
-    has ``first_relevant`` and ``evaluate_queries``; ``run`` is :func:`.measure.run_threads` without its settings.
+    Strata that :func:`share_out` omits are evaluated whole. ``space`` maps strata to numbers of queries. ``module`` has
+    ``first_relevant`` and ``evaluate_queries``; ``run`` is :func:`.measure.run_threads` with its settings given.
     """
     samplers = {counts: StratumSampler(counts, size, table, module) for counts, size in space.items()}
     shares = {counts: sampler.draw((seed, 0), PILOT_DRAWS, 0)[1] / PILOT_DRAWS for counts, sampler in samplers.items()}
@@ -152,16 +152,16 @@ def sample_strata(
 
 
 def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, int]) -> dict[Counts, int]:
-    """Return the number of queries to evaluate of each stratum, without the strata that are better evaluated whole.
+    """Return a dict from (number of required, number of excluded classes) of a stratum to its queries in the sample.
 
-    A tenth goes to all strata in equal parts, so that each has an interval. Half goes to strata in proportion to their
-    queries with a relevant image, which makes the overall mean precise. The rest is divided equally between the numbers
-    of conditions.
+    Strata that are better evaluated whole are not in the dict. Of ``total``, a tenth goes to all strata equally, so
+    that each has an interval. Half goes to strata in proportion to their queries with a relevant image, which makes the
+    overall mean precise. The rest is divided equally between the numbers of conditions (required plus excluded).
 
     Args:
         total: Number of queries to evaluate.
-        num_queries: Number of queries with a relevant image of each stratum, or its estimate.
-        space: Number of all queries of each stratum.
+        num_queries: Number, or its estimate, of queries with a relevant image in each stratum.
+        space: Number of all queries in each stratum.
     """
     remaining = dict(num_queries)
     while remaining:
@@ -189,7 +189,7 @@ def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, 
 
 
 def all_queries(num_classes: int, counts: Counts) -> np.ndarray:
-    """List all queries with ``counts``, the numbers of positives and negatives, as rows of conditions."""
+    """Return all queries with ``counts`` = (required, excluded) numbers of classes, one row of conditions for each."""
     classes = range(num_classes)
     rows = [
         (*positives, *negatives)
@@ -200,7 +200,7 @@ def all_queries(num_classes: int, counts: Counts) -> np.ndarray:
 
 
 def _distinct(generator: np.random.Generator, sizes: np.ndarray, number: int) -> np.ndarray:
-    """Draw ``number`` distinct integers below each of the sizes, as an ascending row; all rows are equally likely."""
+    """Draw ``number`` distinct integers in [0, size) for each of ``sizes``, as ascending rows, all equally likely."""
     chosen = np.empty((len(sizes), number), dtype=np.int64)
     for column in range(number):
         value = generator.integers(0, sizes - column)
@@ -212,6 +212,6 @@ def _distinct(generator: np.random.Generator, sizes: np.ndarray, number: int) ->
 
 
 def _nth(flags: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """Return the columns of the true flags with the given ranks, counted from 0 among the true flags of each row."""
+    """Return the columns of true flags: in each row, the n-th true one for each n, from 0, in the row of ``ranks``."""
     order = np.cumsum(flags, axis=1, dtype=np.int32)
     return np.stack([(order <= rank[:, None]).sum(axis=1) for rank in ranks.T], axis=1) if ranks.size else ranks
