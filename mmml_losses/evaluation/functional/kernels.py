@@ -108,7 +108,7 @@ def _memory(num_entries, bits):
 
 @compiled
 def _count_above(keys, num_keys, positives, few, memory, known_above):
-    """Write to ``known_above`` how many keys are at or above each ascending positive; use a table above ``few``."""
+    """Write to ``known_above`` how many keys are at or above each ascending positive; by table for over ``few``."""
     num_positives = len(positives)
     if num_positives <= few:
         for place in range(num_positives):

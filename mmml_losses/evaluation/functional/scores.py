@@ -19,7 +19,7 @@ PairScore = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def brier_score(probabilities: ArrayLike, labels: ArrayLike) -> float:
-    """Compute the mean of :math:`(p - y)^2` over all (sample, class) pairs with a known label; NaN without such a pair.
+    """Compute the mean of :math:`(p - y)^2`, in [0, 1], over all known (sample, class) pairs; NaN without a known pair.
 
     Args:
         probabilities: (N, C) predicted probabilities in [0, 1].

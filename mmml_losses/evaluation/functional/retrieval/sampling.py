@@ -119,8 +119,9 @@ def sample_strata(
 ) -> dict[Counts, Stratum]:
     """Evaluate a sample of queries; return a dict from (number of required, number of excluded classes) to Stratum.
 
-    Strata that :func:`share_out` omits are evaluated whole. ``space`` maps strata to numbers of queries. ``module`` has
-    ``first_relevant`` and ``evaluate_queries``; ``run`` is :func:`.measure.run_threads` with its settings given.
+    Strata that :func:`share_out` omits are evaluated whole. ``space`` maps strata to their numbers of queries, and
+    ``sample_size`` is the number of queries to evaluate. ``module`` has ``first_relevant`` and ``evaluate_queries``;
+    ``run`` is :func:`.measure.run_threads` with its settings given.
     """
     samplers = {counts: StratumSampler(counts, size, table, module) for counts, size in space.items()}
     shares = {counts: sampler.draw((seed, 0), PILOT_DRAWS, 0)[1] / PILOT_DRAWS for counts, sampler in samplers.items()}
