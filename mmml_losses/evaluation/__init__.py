@@ -1,6 +1,6 @@
 """Measure multi-label predictions, by functions on arrays and tensors and by MMEngine metrics.
 
-The functions need only torch and numpy. The registered metrics are there if MMEngine is installed.
+The functions need only torch and numpy. The registered metrics need MMEngine, and are left out without it.
 """
 
 import warnings

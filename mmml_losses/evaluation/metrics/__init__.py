@@ -1,4 +1,4 @@
-"""Metrics registered with MMEngine, each a thin layer over a function. CONTRIBUTING.md tells how to add one."""
+"""Metrics registered with MMEngine; each wraps functions of ``mmml_losses.evaluation.functional``."""
 
 from .ap_and_f1 import MultiLabelAP, MultiLabelF1
 from .base import PredictionMetric, SavePredictions

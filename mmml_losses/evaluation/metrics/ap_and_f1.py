@@ -23,28 +23,27 @@ F1_ITEMS = (*OF_RESULT, 'F1', 'best-macro-F1', 'best-OF1')
 class MultiLabelAP(PredictionMetric):
     """Average precision over classes, over samples and over all pairs, in percent.
 
-    The values are exact, and tied scores count as in scikit-learn, unless another convention is chosen. Classes
-    (samples) without a positive are left out of the means or count as 0, and their number is logged; see
-    :func:`mmml_losses.evaluation.average_precision`.
+    The values are exact, and tied scores count as in scikit-learn, unless another convention is chosen. The number of
+    classes (samples) without a positive is logged. See :func:`mmml_losses.evaluation.average_precision`.
 
     Args:
         items: Items to report: ``'mAP@class'`` (the usual mAP), ``'mAP@sample'`` (classes ranked within each sample),
-            ``'AP@micro'`` (all pairs in one ranking), ``'mAP@groups'`` (mAP@class of groups of classes, as
-            ``mAP@head``, ``mAP@medium`` and ``mAP@tail``) and ``'AP'`` (of each class, as ``AP/<class name>``; NaN for
-            a class without a positive that is left out). By default the first two, and ``'mAP@groups'`` if
-            ``class_frequencies`` or ``groups`` is given.
-        class_frequencies: Number of training images with each class, or a json file of it, to form head (100 or more),
-            medium and tail (fewer than 20). By default, ``class_frequencies`` in the meta information of the dataset.
-        groups: Classes (indices or names) of each group by the name of the group, instead of ``class_frequencies``.
+            ``'AP@micro'`` (all pairs in one ranking), ``'mAP@groups'`` (mAP@class of each group of classes, such as
+            ``mAP@head``) and ``'AP'`` (of each class, as ``AP/<class name>``; NaN for a class without a positive that
+            is left out). By default the first two; with ``class_frequencies`` or ``groups``, also ``'mAP@groups'``.
+        class_frequencies: (C,) numbers of training images with each class, or a json file of them. They divide the
+            classes into ``head`` (100 or more), ``medium`` and ``tail`` (fewer than 20). By default,
+            ``class_frequencies`` in the meta information of the dataset.
+        groups: Dict from group name to class indices or class names; use it instead of ``class_frequencies``.
         empty: ``'skip'`` leaves classes (samples) without a positive out of the means, ``'zero'`` counts them as 0,
             ``'error'`` raises an error. By default ``'zero'`` for ``'mmpretrain'`` and ``'asl'``, else ``'skip'``.
-        convention: ``'exact'``, ``'voc11'``, ``'mmpretrain'`` or ``'asl'``; see
-            :mod:`mmml_losses.evaluation.functional.average_precision`.
+        convention: Definition of average precision: ``'exact'``, or ``'voc11'``, ``'mmpretrain'`` or ``'asl'`` to
+            compare with published figures; see :mod:`mmml_losses.evaluation.functional.average_precision`.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
-        means: The mean average precisions of the last evaluation with the numbers of classes (samples) in them and
-            without a positive, by the name of the metric; empty on processes other than the main one.
+        means: Dict from metric name, such as ``mAP@class``, to a :class:`~mmml_losses.evaluation.MeanAveragePrecision`
+            of the last evaluation; empty before it and on processes other than the main one.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class MultiLabelAP(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """Return each mean with the numbers of classes or samples in it, left out of it, and without a positive."""
+        """Return a dict from metric name to a dict of :class:`MeanAveragePrecision`'s fields, ``value`` in percent."""
         return finite_or_none(
             {name: {**mean._asdict(), 'value': 100 * mean.value} for name, mean in self.means.items()}
         )
@@ -141,24 +140,25 @@ class MultiLabelAP(PredictionMetric):
 class MultiLabelF1(PredictionMetric):
     """Precision, recall and F1 of predicted label sets, by class and overall, in percent.
 
+    ``CP``, ``CR`` are means of precision and recall over classes; ``OP``, ``OR`` and ``OF1`` count all pairs together.
     ``CF1`` is the harmonic mean of ``CP`` and ``CR``, as in the multi-label literature. ``macro-F1`` is the mean of the
-    classes' F1s, the macro average of scikit-learn and mmpretrain. 0 / 0 is 0. See
-    :class:`mmml_losses.evaluation.F1Scores`.
+    classes' F1s, as in scikit-learn and mmpretrain. 0 / 0 is 0. See :class:`mmml_losses.evaluation.F1Scores`.
 
     Args:
         items: Items to report: some of ``'CP'``, ``'CR'``, ``'CF1'``, ``'OP'``, ``'OR'``, ``'OF1'`` (these by default),
-            ``'macro-F1'``, ``'F1'`` (of each class, as ``F1/<class name>``), ``'best-macro-F1'`` (with the threshold of
-            each class that is best on these very data) and ``'best-OF1'`` (with the best single threshold, which is
-            reported as ``best-threshold``).
+            ``'macro-F1'``, ``'F1'`` (of each class, as ``F1/<class name>``), ``'best-macro-F1'`` and ``'best-OF1'``
+            (with the best threshold of each class, or of all together, chosen on the evaluated data themselves).
+            ``'best-OF1'`` also reports its threshold, as ``best-threshold``.
         threshold: Scores of at least this much are predicted; one number or one for each class. 0.5 if neither this
             nor ``top_k`` is given.
-        top_k: Predict the k classes with the highest scores in each sample instead. The names then end with ``@k``.
+        top_k: Predict the k classes with the highest scores in each sample instead. The names of all items but
+            ``best-…`` then end with ``@k``, such as ``CF1@3``.
         empty: How the means over classes treat classes without a positive: ``'zero'`` counts them as 0, ``'skip'``
             leaves them out, ``'error'`` raises an error.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
-        result: Counts of the last evaluation; None before it and on processes other than the main one.
+        result: ``F1Scores`` of the last evaluation; None before it and on processes other than the main one.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class MultiLabelF1(PredictionMetric):
             self._check_choice(as_array(threshold).size)
 
     def check_samples(self, data_samples: Sequence[dict]) -> None:
-        """Raise if ``threshold`` or ``top_k`` does not fit the number of classes."""
+        """Raise a ValueError if ``threshold`` or ``top_k`` does not fit the number of classes in the samples."""
         if data_samples:
             self._check_choice(len(data_samples[0]['pred_score']))
 
@@ -206,7 +206,7 @@ class MultiLabelF1(PredictionMetric):
         return metrics | self._best(predictions)
 
     def details(self) -> dict[str, Any]:
-        """Return the numbers of classes without a positive and without a prediction, and of ties cut by top-k."""
+        """Return a dict of counts: classes without a positive, classes never predicted, samples with ties at top-k."""
         names = ('num_empty', 'num_unpredicted', 'num_ties_cut')
         return {} if self.result is None else {name: getattr(self.result, name) for name in names}
 

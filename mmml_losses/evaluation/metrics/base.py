@@ -19,15 +19,15 @@ from .gathering import PredictionCollector, broadcast_json
 
 
 class PredictionMetric(BaseMetric):
-    """Metric of scores and labels over the whole dataset, exact under distributed evaluation.
+    """Base class of metrics that need the scores and labels of the whole dataset; exact on any number of processes.
 
     Data samples have ``pred_score`` (C,), and ``gt_score`` (C,) with 1, 0 or -1 (unknown) or ``gt_label`` (class
     indices, possibly none). Scores are kept as float32 and labels as int8: five bytes for each (sample, class) pair.
-    Samples are counted once each by their ``sample_idx``, with any sampler. Without it, or where datasets are joined,
-    the sampler must deal samples to the ranks in turn and repeat samples only at the end.
+    Each sample is counted once, by its ``sample_idx`` (index in the dataset). Without ``sample_idx``, or for joined
+    datasets, the sampler must deal samples to the ranks in turn and repeat samples only at the end.
 
-    A subclass implements :meth:`compute_metrics`. If it needs more than scores and labels, it names all that it needs
-    in :attr:`columns`. Several metrics share one collection in a :class:`MultiLabelEvaluator`.
+    A subclass implements :meth:`compute_metrics`. If it needs more than scores and labels, it lists all attributes that
+    it needs in :attr:`columns`. A :class:`MultiLabelEvaluator` collects predictions once for several metrics.
 
     Args:
         prefix: Prefix of the metric names; ``multi-label`` by default.
@@ -51,16 +51,16 @@ class PredictionMetric(BaseMetric):
 
     @abstractmethod
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
-        """Compute values of the whole dataset by their names without a prefix; called on the main process only."""
+        """Return a dict from metric name, without the prefix, to its value; called on the main process only."""
 
     def check_samples(self, data_samples: Sequence[dict]) -> None:
-        """Raise if the metric cannot use a batch, so that the run stops at the first batch and not after hours."""
+        """Raise a ValueError if the metric cannot use a batch, so that a run stops at the first batch, not the last."""
         if self.needs_probabilities:
             for sample in data_samples:
                 refuse_raw_scores(sample['pred_score'], type(self).__name__)
 
     def details(self) -> dict[str, Any]:
-        """Return more results of the last evaluation as data for a JSON file; by default an empty dict."""
+        """Return further results of the last evaluation as a dict that JSON can hold; by default an empty dict."""
         return {}
 
     @property
@@ -69,13 +69,13 @@ class PredictionMetric(BaseMetric):
         return class_names_of(self.dataset_meta)
 
     def process(self, data_batch: Any, data_samples: Sequence[dict]) -> None:
-        """Keep the scores and labels of one batch."""
+        """Check and keep the scores and labels in ``data_samples``; ``data_batch`` is not used."""
         batch = self._collected.read(data_samples, len(self.class_names))
         self.check_samples(data_samples)
         self._collected.keep(batch)
 
     def evaluate(self, size: int) -> dict[str, float]:
-        """Compute the metrics over all ranks; ``size`` is the number of samples in the dataset."""
+        """Return a dict from ``prefix/name`` to value, on every rank; ``size`` is the number of samples in the data."""
         predictions = self.gather(size)
         metrics = None
         if predictions is not None:
@@ -84,15 +84,15 @@ class PredictionMetric(BaseMetric):
         return broadcast_json(metrics)
 
     def gather(self, size: int) -> Predictions | None:
-        """Gather the predictions of all ranks on the main process; return None on the other processes."""
+        """Return the predictions of all ranks on the main process, None on others; ``size`` is the dataset's length."""
         return self._collected.gather(size, self.class_names)
 
     def named_metrics(self, predictions: Predictions) -> dict[str, float]:
-        """Compute the metrics, with the prefix in their names."""
+        """Return the result of :meth:`compute_metrics`, with ``prefix/`` before each name."""
         return {f'{self.prefix}/{name}': value for name, value in self.compute_metrics(predictions).items()}
 
     def log(self, message: str, level: int = logging.INFO) -> None:
-        """Log a message through MMEngine's logger."""
+        """Log a message, after the name of the class, through MMEngine's logger."""
         print_log(f'{type(self).__name__}: {message}', logger='current', level=level)
 
 
@@ -100,9 +100,9 @@ class PredictionMetric(BaseMetric):
 class SavePredictions(PredictionMetric):
     """Save scores, labels, class names, image paths and sample indices of the whole dataset to one ``.npz`` file.
 
-    :func:`mmml_losses.evaluation.load_predictions` reads the file. A sample without ``img_path`` has an empty path, one
-    without ``sample_idx`` has -1. If samples have a ``true_label`` (from a dataset wrapper that changes labels, packed
-    by ``PackInputs(algorithm_keys=['true_label'])``), the true labels are saved as well, as -1 for a sample without.
+    :func:`mmml_losses.evaluation.load_predictions` reads the file. A sample without ``img_path`` has an empty path, a
+    sample without ``sample_idx`` has -1. If samples have a ``true_label`` (C,), from a dataset wrapper that changes
+    labels and ``PackInputs(algorithm_keys=['true_label'])``, it is saved, too; a sample without it has a row of -1.
 
     Args:
         out_file: Path of the file; must end with ``.npz``.
@@ -123,20 +123,20 @@ class SavePredictions(PredictionMetric):
 
 
 def class_names_of(dataset_meta: dict | None) -> tuple[str, ...]:
-    """Read the class names from the meta information of a dataset; an empty tuple if it has none."""
+    """Return the class names in a dataset's meta information; an empty tuple if it is None or has no names."""
     meta = dataset_meta or {}
     return tuple(meta.get('classes') or meta.get('CLASSES') or ())
 
 
 def warn_of_missing_samples(predictions: Predictions, size: int, who: str) -> None:
-    """Log a warning if an evaluation has fewer samples than the dataset."""
+    """Log a warning, which names the metric ``who``, if there are fewer predictions than the dataset's ``size``."""
     if predictions.num_samples < size:
         message = f'{who}: saw {predictions.num_samples} of {size} samples'
         print_log(message, logger='current', level=logging.WARNING)
 
 
 def refuse_raw_scores(scores: Any, who: str, name: str = 'pred_score') -> None:
-    """Raise if scores are outside of [0, 1], with a hint on how to make them probabilities for the metric ``who``."""
+    """Raise a ValueError if scores are outside [0, 1]; its text has ``name`` for the scores, ``who`` for the metric."""
     scores = torch.as_tensor(scores)
     if scores.numel():
         for extreme in torch.aminmax(scores.detach()):
@@ -148,7 +148,7 @@ def refuse_raw_scores(scores: Any, who: str, name: str = 'pred_score') -> None:
 
 
 def finite_or_none(value: Any) -> Any:
-    """Replace NaN and infinities, which JSON does not have, by None in dicts and lists."""
+    """Return a copy of nested dicts and lists with None for NaN and infinities, which JSON does not have."""
     if isinstance(value, dict):
         return {key: finite_or_none(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -157,6 +157,6 @@ def finite_or_none(value: Any) -> Any:
 
 
 def distinct_names(class_names: Sequence[str]) -> list[str]:
-    """Make class names distinct: a name that several classes share is followed by the class index."""
+    """Return the class names, with the class index after each name that several classes share: ``'cat (3)'``."""
     counts = Counter(class_names)
     return [f'{name} ({index})' if counts[name] > 1 else name for index, name in enumerate(class_names)]

@@ -42,28 +42,27 @@ class CalibrationError(PredictionMetric):
     Known (sample, class) pairs fall into bins by predicted probability. The gap of a bin is the distance between its
     mean probability and its share of positives. ``ACE`` is the unweighted mean gap (Neumann et al.), ``MCE`` the
     largest gap, ``ECE`` the mean gap weighted by the size of the bins. ``Brier`` is the mean squared error. These four
-    are in percent. ``NLL`` is the negative log-likelihood in nats. ``slope`` and ``intercept`` describe the
-    logistic recalibration: 1 and 0 for calibrated probabilities.
+    are in percent. ``NLL`` is the negative log-likelihood in nats. ``slope`` and ``intercept`` are from a logistic
+    regression of the labels on the log-odds of the probabilities: 1 and 0 for calibrated probabilities.
 
     Args:
         num_bins: Number of bins.
         binning: ``'width'``, bins of equal width, or ``'mass'``, bins that hold equally many pairs.
-        ace: Variant of ACE: over the ``'non-empty'`` bins, over ``'all'`` bins where an empty one counts as 0, or
-            ``'adaptive'``, over bins of equal mass (with ``binning='mass'``).
-        per: One or several of ``'pooled'`` (over all pairs, as ``ACE``), ``'class'`` (the mean over the classes that
-            have a known label, as ``ACE@class``) and ``'each'`` (of each class, as ``ACE/<class name>``). Slope and
-            intercept are pooled only.
-        items: Items to report: some of ``'ACE'``, ``'MCE'``, ``'ECE'``, ``'Brier'``, ``'NLL'``, ``'slope'``,
-            ``'intercept'``.
-        num_resamples: Resamples of the images for a bootstrap interval of each pooled item, reported as
-            ``ACE_lower`` and ``ACE_upper``; 0 for none.
-        confidence: Confidence of the intervals.
+        ace: Bins whose gaps ``ACE`` averages: the ``'non-empty'`` bins, ``'all'`` bins (an empty one has a gap of 0),
+            or ``'adaptive'``, bins of equal mass (with ``binning='mass'``).
+        per: Pairs measured together, one or several of: ``'pooled'`` (all pairs, as ``ACE``), ``'each'`` (those of each
+            class, as ``ACE/<class name>``), ``'class'`` (the mean of ``'each'`` over the classes that have a known
+            label, as ``ACE@class``). Slope and intercept are pooled only.
+        items: Some of ``'ACE'``, ``'MCE'``, ``'ECE'``, ``'Brier'``, ``'NLL'``, ``'slope'`` and ``'intercept'``.
+        num_resamples: Number of bootstrap resamples of the images. They give each pooled item a confidence interval,
+            reported as ``ACE_lower`` and ``ACE_upper``; 0 for no intervals.
+        confidence: Confidence level of the intervals.
         seed: Seed of the resamples.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
-        bins: Reliability bins of the last evaluation; None before it and on processes other than the main one.
-        class_bins: Reliability bins of each class; None where ``bins`` is None, and if ``per`` is ``'pooled'`` alone.
+        bins: ``ReliabilityBins`` of the last evaluation; None before it and on processes other than the main one.
+        class_bins: ``ClassReliabilityBins``; None where ``bins`` is None, and if ``per`` is ``'pooled'`` alone.
     """
 
     needs_probabilities = True
@@ -114,7 +113,7 @@ class CalibrationError(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """Return the bins, the counts of pairs, and the values of each class, from the last evaluation."""
+        """Return a dict of the last evaluation: reliability bins, numbers of pairs, and values by class if computed."""
         return self._details
 
     def _pooled(self, bins: calibration.ReliabilityBins, scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
@@ -187,22 +186,22 @@ class DetectionCalibrationError(CalibrationError):
     expected calibration error of Kueppers et al. for the scores alone, and ``D-ACE``, ``D-MCE``, … are the other
     measures of :class:`CalibrationError` over detections. Detections of ignored objects are left out.
 
-    The metric reads MMDetection's data samples: ``pred_instances``, ``gt_instances`` and ``ignored_instances`` with
-    ``bboxes`` and ``labels``, and the ``scores`` of the first. Predictions are in the coordinates of the original
-    image, so the pipeline must load annotations after ``Resize``. Each process matches its own images and sends only
-    scores and matches.
+    The metric reads MMDetection's data samples: ``bboxes`` and ``labels`` of ``pred_instances``, ``gt_instances`` and
+    ``ignored_instances``, and ``scores`` of ``pred_instances``. Predicted boxes are in the coordinates of the original
+    image, so the pipeline must load annotations after ``Resize``. Each process matches its own images, and sends only
+    scores and matches to the main process.
 
     Args:
         iou_threshold: Least intersection over union of a detection and the object that it finds.
         min_score: Detections below this score are left out.
         ignored_overlap: Area that the intersection with an ignored object is divided by: the ``'detection'`` (COCO's
             crowds) or the ``'union'`` (VOC's difficult objects).
-        num_bins, binning, ace: As for :class:`CalibrationError`.
-        items: Items to report, as for :class:`CalibrationError`; each with ``D-`` before its name.
-        num_resamples, confidence, seed: Bootstrap intervals, as for :class:`CalibrationError`.
-        out_file: Where to save the scores and matches, if anywhere: an ``.npz`` file of
-            :class:`~mmml_losses.evaluation.Predictions` with a row for each image and a column for each detection,
-            which the tools for pictures of calibration read.
+        num_bins, binning, ace: Number and kind of bins, and variant of ACE, as for :class:`CalibrationError`.
+        items: Items to report, as for :class:`CalibrationError`: ``'ACE'`` is reported as ``D-ACE``.
+        num_resamples, confidence, seed: Settings of bootstrap intervals, as for :class:`CalibrationError`.
+        out_file: ``.npz`` file to save the scores and matches to, which the tools that draw calibration read. It holds
+            :class:`~mmml_losses.evaluation.Predictions` with a row for each image and a column for each detection.
+            None saves nothing.
         prefix: Prefix of the metric names; ``detection`` by default.
     """
 
@@ -237,7 +236,7 @@ class DetectionCalibrationError(CalibrationError):
         }
 
     def process(self, data_batch: Any, data_samples: Sequence[dict]) -> None:
-        """Match the detections of one batch to its objects, and keep their scores and matches."""
+        """Match the detections in ``data_samples`` to the objects, and keep the detections' scores and matches."""
         for sample in data_samples:
             detections, objects = _detections_of(sample), _objects_of(sample)
             refuse_raw_scores(detections.scores, type(self).__name__, 'scores of pred_instances')
@@ -261,7 +260,7 @@ class DetectionCalibrationError(CalibrationError):
         return {f'D-{name}': value for name, value in super().compute_metrics(predictions).items()}
 
     def named_metrics(self, predictions: Predictions) -> dict[str, float]:
-        """Compute the metrics, count the detections by their match, and save them to ``out_file`` if it is given."""
+        """Return a dict from ``prefix/name`` to value; log the numbers of matches, and write ``out_file`` if given."""
         metrics, matches = super().named_metrics(predictions), self._matches
         del self._details['num_unknown']  # it includes places without a detection
         names = {'num_matched': 1, 'num_unmatched': 0, 'num_ignored': -1, 'num_below_min_score': BELOW}
@@ -302,5 +301,5 @@ def _objects_of(sample: Mapping) -> detection.Objects:
 
 
 def _plain(values: Any) -> Tensor:
-    """Return values as a tensor on the CPU; boxes of MMDetection hold a tensor as an attribute."""
+    """Return values as a tensor on the CPU; MMDetection's box classes hold it in their attribute ``tensor``."""
     return torch.as_tensor(getattr(values, 'tensor', values)).detach().cpu()

@@ -24,13 +24,13 @@ class MultiLabelEvaluator(Evaluator):
     :class:`Predictions`. Metrics of other projects may be in the same list and work as usual. Metrics may be appended
     to ``metrics`` until the first batch.
 
-    With ``post_hoc``, every :class:`PredictionMetric` of the scores is computed again from recalibrated scores and
-    reported next to the value for the raw scores: ``multi-label/ACE`` and ``multi-label/phi/ACE``.
+    With ``post_hoc``, every :class:`PredictionMetric` that depends on the scores is computed again from recalibrated
+    scores. For a link named ``phi``, ``multi-label/phi/ACE`` is reported next to ``multi-label/ACE`` of the raw scores.
 
     Args:
         metrics: Metrics or their configs.
-        post_hoc: Links, or their configs, that turn the log-odds of the raw scores into other probabilities, by the
-            name to report them under. ``PostHocCalibrationHook`` adds fitted ones.
+        post_hoc: Dict from a name for reports to a link or its config. A link is a function that turns the log-odds of
+            the raw scores into recalibrated probabilities. ``PostHocCalibrationHook`` adds fitted links.
 
     Example:
         >>> val_evaluator = dict(
@@ -52,14 +52,14 @@ class MultiLabelEvaluator(Evaluator):
             self.add_post_hoc(name, link)
 
     def add_post_hoc(self, name: str, link: dict | Callable[[Tensor], Tensor]) -> None:
-        """Add or replace a link (or its config) that recalibrates scores; ``name`` follows the prefix in reports."""
+        """Add or replace a link (or its config), which maps log-odds to probabilities, under ``name`` for reports."""
         built: Any = MODELS.build(link) if isinstance(link, dict) else link
         if not name or not callable(built):
             raise ValueError(f'post_hoc must hold links or their configs by name, got {name!r}: {built!r}')
         self.post_hoc[name] = built
 
     def process(self, data_samples: Sequence[BaseDataElement | dict], data_batch: Any = None) -> None:
-        """Keep what the metrics need of a batch, and pass the batch to the metrics that do not share predictions."""
+        """Keep a batch once for all metrics of :meth:`_sharing`, and pass it on to each other metric."""
         samples = [each.to_dict() if isinstance(each, BaseDataElement) else each for each in data_samples]
         self._hand_on_meta()
         sharing = self._sharing()
@@ -79,7 +79,7 @@ class MultiLabelEvaluator(Evaluator):
                 metric.process(data_batch, samples)
 
     def evaluate(self, size: int) -> dict[str, float]:
-        """Compute the metrics over all ranks; ``size`` is the number of samples in the dataset."""
+        """Return a dict from ``prefix/name`` to value, on every rank; ``size`` is the number of samples in the data."""
         self._hand_on_meta()
         sharing = self._sharing()
         shared: Iterator[dict[str, float]] | None = None
@@ -101,7 +101,7 @@ class MultiLabelEvaluator(Evaluator):
         return metrics
 
     def details(self) -> dict[str, dict]:
-        """Return the details of all metrics; see :func:`details_of`."""
+        """Return the details of all metrics, also those from recalibrated scores, as :func:`details_of` does."""
         return details_of([*self.metrics, *self._recalibrated])
 
     def _evaluate_together(self, sharing: list[PredictionMetric], size: int) -> list[dict[str, float]]:
@@ -133,7 +133,7 @@ class MultiLabelEvaluator(Evaluator):
         return broadcast_json(results)
 
     def _sharing(self) -> list[PredictionMetric]:
-        """Return the metrics that share predictions, since they do not override how predictions are collected."""
+        """Return the metrics that can use one collection: they override neither ``process`` nor ``evaluate``."""
         shared = (PredictionMetric.process, PredictionMetric.evaluate)
         metrics = [metric for metric in self.metrics if isinstance(metric, PredictionMetric)]
         return [metric for metric in metrics if (type(metric).process, type(metric).evaluate) == shared]
@@ -158,14 +158,14 @@ class MultiLabelEvaluator(Evaluator):
 
 
 def _protect(predictions: Predictions) -> None:
-    """Make arrays read-only, so that no metric changes what the next one measures."""
+    """Make the arrays of ``predictions`` read-only, so that no metric changes what the next metric measures."""
     for array in (predictions.scores, predictions.labels, predictions.true_labels, predictions.sample_idx):
         if array is not None:
             array.setflags(write=False)
 
 
 def details_of(metrics: Iterable[BaseMetric]) -> dict[str, dict]:
-    """Return the details of the metrics that have any, by prefix and name, as data for a JSON file."""
+    """Return a dict from ``prefix/ClassName`` to the details of a metric; metrics without details are left out."""
     found: dict[str, dict] = {}
     for metric in metrics:
         details = metric.details() if isinstance(metric, PredictionMetric) else {}

@@ -1,7 +1,6 @@
 """Keep rows of numbers batch by batch, and gather the rows of all ranks as tensors.
 
-MMEngine's ``collect_results`` pickles lists of Python objects. Rows of numbers travel faster as tensors, and nothing
-from another process is ever unpickled.
+Tensors travel faster than the pickled lists of MMEngine's ``collect_results``, and nothing received is unpickled.
 """
 
 import json
@@ -31,12 +30,12 @@ TEXT_STEP = 32
 
 
 class RowStore:
-    """Growing matrix (n, w) in a few large blocks of rows, which are freed one by one as their rows are taken.
+    """Growing (n, w) matrix in blocks of rows: append rows batch by batch, then take rows out, which frees the blocks.
 
     Args:
-        dtype: Type of the entries.
-        fill: Value to the right of rows that are narrower than others. If None, all rows must have one width.
-        name: Name of a row, for the error about another width.
+        dtype: Type of the numbers.
+        fill: Number that fills rows up to the width of the widest row. If None, all rows must have one width.
+        name: Name of a row in the error about a wrong width.
     """
 
     def __init__(self, dtype: torch.dtype, fill: int | None = None, name: str = 'rows'):
@@ -49,11 +48,11 @@ class RowStore:
 
     @property
     def width(self) -> int:
-        """Width of the widest row."""
+        """Number of columns of the widest row; 0 without rows."""
         return max(block.shape[1] for block in (*self._blocks, self._open))
 
     def append(self, rows: Tensor) -> None:
-        """Add a copy of the rows of a batch (b, w)."""
+        """Append a copy of ``rows`` (b, w)."""
         if not self.may_widen and len(self) and rows.shape[1] != self.width:
             raise ValueError(f'{self.name} must have {self.width} entries like those before, got {rows.shape[1]}')
         while len(rows):
@@ -69,7 +68,7 @@ class RowStore:
             rows = rows[len(target) :]
 
     def take_into(self, target: Tensor) -> None:
-        """Move the first rows into ``target`` (n, w), and write the fill value to the rest of it."""
+        """Move the first n rows into ``target`` (n, w); rows and columns that the store lacks get the fill value."""
         self._close()
         start = 0
         while start < len(target) and self._blocks:
@@ -96,15 +95,17 @@ class RowStore:
 def gather_samples(stores: Mapping[str, RowStore], size: int) -> dict[str, Tensor] | None:
     """Gather the samples of all ranks on the main process, in the order of the dataset, and empty the stores.
 
-    If ``sample_idx`` names every sample of the dataset, it gives the order, for any sampler. A repeated sample is
-    dropped. Otherwise the order is that in which :func:`gather_rows` takes rows from the ranks.
+    If the ``sample_idx`` of all ranks cover the dataset, samples are ordered by them, and repeated samples are dropped.
+    Otherwise, samples have the order in which :func:`gather_rows` takes rows from the ranks.
 
     Args:
-        stores: Rows of the samples of this rank, among them ``sample_idx`` (n, 1) with -1 for unknown positions.
+        stores: Dict from name to the rows of this rank, a row for each sample. ``sample_idx`` (n, 1) must be among the
+            names: the index of each sample in the dataset, -1 if unknown.
         size: Number of samples in the dataset.
 
     Returns:
-        (size, w) tensors by the names of the stores, and ``sample_idx`` (size,); None on the other processes.
+        Dict from name to a tensor (size, w), and ``sample_idx`` (size,), with fewer rows if fewer samples were found.
+        None on processes other than the main one.
     """
     indices, places = gather_rows(stores['sample_idx']), None
     if indices is not None:
@@ -120,10 +121,10 @@ def gather_samples(stores: Mapping[str, RowStore], size: int) -> dict[str, Tenso
 
 
 def places_of(indices: Tensor, size: int) -> Tensor | None:
-    """Find the place in the dataset of each row from the index of its sample; ``size`` for a repeated sample.
+    """Return (n,) target positions that put n rows into dataset order; ``size``, past the end, for a repeated sample.
 
-    Return None if the rows are in the order of the dataset already, or if the indices do not cover the dataset: the
-    datasets in a ``ConcatDataset`` all count from 0.
+    Return None if the rows can stay as they are: ``indices`` (n,), the ``sample_idx`` of the rows, are in order or do
+    not cover 0 to ``size`` - 1. Those of a ``ConcatDataset`` do not, since each of its datasets counts from 0.
     """
     is_known = len(indices) > 0 and indices.min() >= 0 and indices.max() < size
     if not is_known or torch.equal(indices[:size], torch.arange(size)):
@@ -151,17 +152,16 @@ def gather_rows(store: RowStore, size: int | None = None, places: Tensor | None 
     MMEngine's ``DefaultSampler`` gives item ``i`` to rank ``i % world_size``, and repeats the first items at the end so
     that every rank has equally many. Taking rows from the ranks in turn restores the order of the dataset, with the
     repeated items at the end, where ``size`` cuts them off. Ranks may hold different numbers of rows, or none.
-
     Memory holds the result, the rows that are still in the store, one block of rows and one exchange.
 
     Args:
         store: The rows of this rank.
-        size: Number of items in the dataset; None for the number of rows.
-        places: Place in the result of each row, on the main process, in the order in which rows are taken from the
-            ranks; ``size`` for rows to drop. None keeps that order.
+        size: Number of items in the dataset, the most rows to return; None returns all rows.
+        places: Target position in the result of each row, on the main process. Row k is the k-th row taken from the
+            ranks in turn; a position of ``size`` drops it. None leaves rows in the order in which they are taken.
 
     Returns:
-        (size, w) tensor on the main process, None on the other processes.
+        (size, w) tensor on the main process, with fewer rows if there are fewer; None on the other processes.
     """
     if get_world_size() == 1 and places is None:
         whole = torch.empty(len(store) if size is None else min(size, len(store)), store.width, dtype=store.dtype)
@@ -192,7 +192,7 @@ def gather_rows(store: RowStore, size: int | None = None, places: Tensor | None 
 
 
 def broadcast_json(value: Any) -> Any:
-    """Send a value that JSON can hold from the main process to all others, and return it on every process."""
+    """Return the main process's ``value`` on every process; it is sent as JSON."""
     if get_world_size() == 1:
         return value
     text = encode_texts([json.dumps(value)])
@@ -205,7 +205,7 @@ def broadcast_json(value: Any) -> Any:
 
 
 def encode_texts(texts: Sequence[str]) -> Tensor:
-    """Write each string as a row of a uint8 tensor, in UTF-8 and filled up with zeros."""
+    """Return a uint8 tensor (n, w) with the UTF-8 bytes of n strings in its rows, padded with zeros on the right."""
     # File names need not be valid Unicode; surrogateescape carries them through unchanged.
     encoded = [text.encode('utf-8', 'surrogateescape') for text in texts]
     width = -(-max(map(len, encoded), default=0) // TEXT_STEP) * TEXT_STEP
@@ -214,12 +214,12 @@ def encode_texts(texts: Sequence[str]) -> Tensor:
 
 
 def decode_texts(rows: Tensor) -> list[str]:
-    """Read the strings that :func:`encode_texts` wrote."""
+    """Return the list of strings in ``rows`` (n, w) uint8, as :func:`encode_texts` wrote them."""
     return [bytes(row).rstrip(b'\0').decode('utf-8', 'surrogateescape') for row in rows.numpy()]
 
 
 class Column(NamedTuple):
-    """Function that reads an attribute of :class:`Predictions` from data samples, and the type to keep it in."""
+    """Function that reads one attribute of :class:`Predictions` from data samples, and the dtype to keep it in."""
 
     read: Callable[[Sequence[dict]], Tensor]
     dtype: torch.dtype
@@ -227,7 +227,7 @@ class Column(NamedTuple):
 
 
 def check_widths(data_samples: Sequence[dict], num_classes: int) -> None:
-    """Raise if a sample has no score for each class; ``num_classes`` is 0 if the first sample defines the number."""
+    """Raise a ValueError unless every ``pred_score`` is (num_classes,); 0 stands for the first sample's length."""
     for sample in data_samples:
         if 'pred_score' not in sample:
             raise ValueError(f'data samples must hold pred_score, got {sorted(sample)}')
@@ -238,7 +238,7 @@ def check_widths(data_samples: Sequence[dict], num_classes: int) -> None:
 
 
 def read_scores(data_samples: Sequence[dict]) -> Tensor:
-    """Read scores (n, C) from ``pred_score`` as float32; raise for NaN."""
+    """Return the ``pred_score`` of n samples as (n, C) float32; raise a ValueError for NaN."""
     scores = torch.stack([torch.as_tensor(sample['pred_score']).detach() for sample in data_samples])
     scores = scores.to('cpu', torch.float32)
     if scores.isnan().any():
@@ -248,13 +248,13 @@ def read_scores(data_samples: Sequence[dict]) -> Tensor:
 
 
 def read_labels(data_samples: Sequence[dict]) -> Tensor:
-    """Read labels (n, C) as int8 from ``gt_score``, or else from the class indices in ``gt_label``."""
+    """Return labels (n, C) int8, 1, 0 or -1, from ``gt_score`` or, without it, from class indices in ``gt_label``."""
     labels = torch.stack([_labels_of(sample) for sample in data_samples])
     return torch.from_numpy(as_labels(labels, 'gt_score'))
 
 
 def read_true_labels(data_samples: Sequence[dict]) -> Tensor:
-    """Read ``true_label`` (n, C) as int8; -1 for a sample without it, and (n, 0) if no sample has it."""
+    """Return ``true_label`` as (n, C) int8: a row of -1 for a sample without it, (n, 0) if all are without it."""
     if not any('true_label' in sample for sample in data_samples):
         return torch.empty(len(data_samples), 0, dtype=torch.int8)
     rows = [
@@ -265,7 +265,7 @@ def read_true_labels(data_samples: Sequence[dict]) -> Tensor:
 
 
 def read_sample_idx(data_samples: Sequence[dict]) -> Tensor:
-    """Read positions in the dataset (n, 1) from ``sample_idx``; -1 where it is missing or not a whole number."""
+    """Return the ``sample_idx`` of n samples as (n, 1) int64; -1 where it is missing or not a whole number."""
     positions = []
     for sample in data_samples:
         value: Any = sample.get('sample_idx')
@@ -277,7 +277,7 @@ def read_sample_idx(data_samples: Sequence[dict]) -> Tensor:
 
 
 def read_image_paths(data_samples: Sequence[dict]) -> Tensor:
-    """Read ``img_path`` as rows (n, w) of :func:`encode_texts`; an empty text for a sample without it."""
+    """Return the ``img_path`` of n samples as rows (n, w) of :func:`encode_texts`; '' where it is missing."""
     return encode_texts([os.fspath(sample.get('img_path') or '') for sample in data_samples])
 
 
@@ -292,12 +292,12 @@ COLUMNS = {
 
 
 class PredictionCollector:
-    """Collector that keeps the predictions of this rank batch by batch, and gathers all ranks' at the end.
+    """Keep the predictions of this rank batch by batch, and gather those of all ranks at the end.
 
     Scores and labels take five bytes for each (sample, class) pair, on each rank and on the main process.
 
     Args:
-        columns: Names of the columns to keep, some of :data:`COLUMNS`. ``sample_idx`` is always kept.
+        columns: Attributes of :class:`Predictions` to keep: keys of :data:`COLUMNS`. ``sample_idx`` is always kept.
     """
 
     def __init__(self, columns: Iterable[str]):
@@ -310,9 +310,9 @@ class PredictionCollector:
         return len(self._stores['scores'])
 
     def read(self, data_samples: Sequence[dict], num_classes: int = 0) -> dict[str, Tensor]:
-        """Read and check the columns of a batch without keeping them, so that no column is kept of an invalid batch.
+        """Return a dict from column name to (n, w) rows of a batch, checked but not kept: {} for no samples.
 
-        ``num_classes`` is 0 if the first sample defines the number of classes.
+        An invalid batch raises a ValueError. ``num_classes`` is 0 if the first sample defines the number of classes.
         """
         if not data_samples:
             return {}
@@ -320,12 +320,12 @@ class PredictionCollector:
         return {name: COLUMNS[name].read(data_samples) for name in self.columns}
 
     def keep(self, batch: dict[str, Tensor]) -> None:
-        """Keep the columns of a batch that :meth:`read` returned."""
+        """Keep ``batch``, a result of :meth:`read`."""
         for name, rows in batch.items():
             self._stores[name].append(rows)
 
     def gather(self, size: int, class_names: tuple[str, ...]) -> Predictions | None:
-        """Empty the collector; return the predictions of all ranks on the main process, None on the other processes."""
+        """Return the predictions of all ranks on the main process, None on others, and empty the collector."""
         gathered = gather_samples(self._stores, size)
         if gathered is None:
             return None

@@ -1,4 +1,4 @@
-"""Mean average precision of queries as an MMEngine metric."""
+"""Retrieval of images by required and excluded classes as an MMEngine metric."""
 
 import os
 import warnings
@@ -18,21 +18,22 @@ ITEMS = ('overall', 'conditions', 'counts')
 class QueryRetrieval(PredictionMetric):
     """Mean average precision of queries for the classes that images show and do not show, in percent.
 
-    The mean is over all queries with a positive and at most ``max_conditions`` conditions (Cheng and Vasconcelos,
-    section 5.3), or over a stratified sample when there are more than ``budget``. With a sample, half of the width of
-    the 95 % interval is reported, too, as ``retrieval_mAP_half_width``. The log has the number of queries before the
-    work starts, and the number of queries without a relevant image, which are left out. See
-    :func:`mmml_losses.evaluation.query_retrieval`.
+    A query has conditions: classes that an image must show (positives) or must not show (negatives). The mean is over
+    all queries that the arguments allow (Cheng and Vasconcelos, section 5.3), or over a stratified sample of them. A
+    sampled mean comes with half of the width of its 95 % interval, as ``retrieval_mAP_half_width``. Queries without a
+    relevant image are left out and counted in the log. See :func:`mmml_losses.evaluation.query_retrieval`.
 
     Args:
-        max_conditions, min_positives, budget, sample_size, seed, num_workers: As for ``query_retrieval``.
+        max_conditions, min_positives: Most conditions and fewest positives of a query.
+        budget, sample_size, seed: If there are more than ``budget`` queries, draw about ``sample_size`` with ``seed``.
+        num_workers: Number of threads; by default one for each processor.
         items: Items to report: ``'overall'`` (as ``retrieval_mAP``), ``'conditions'`` (by the number of conditions, as
             ``retrieval_mAP@3``) and ``'counts'`` (by positives and negatives, as ``retrieval_mAP@2P1N``).
         checkpoint_file: Ignored with a warning: no checkpoint is written any more.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
-        result: Result of the last evaluation, for plots; None before it and on processes other than the main one.
+        result: ``RetrievalResult`` of the last evaluation; None before it and on processes other than the main one.
     """
 
     needs_probabilities = True
@@ -87,7 +88,7 @@ class QueryRetrieval(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """Return the means and half of the width of their intervals, in percent, and the numbers of queries."""
+        """Return a dict with every mean (in percent) of ``result`` and its numbers of queries; {} without a result."""
         if self.result is None:
             return {}
         details = {

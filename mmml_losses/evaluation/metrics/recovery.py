@@ -14,23 +14,24 @@ from .base import PredictionMetric
 class MissingLabelRecovery(PredictionMetric):
     """Recovery of the labels that a dataset wrapper hid, by a threshold on the scores, in percent.
 
-    Found labels are scored above the threshold and were not given as positive. ``precision`` is the share of hidden
-    positives among them, ``recall`` the share of the hidden positives that are found (Figure 7 of the Hill and SPLC
-    paper). ``PPV`` and ``NPV`` are the predictive values for all labels, given or not, as means over classes (Figure 2
-    of the LASD paper). A share of no labels is NaN. See :func:`mmml_losses.evaluation.label_recovery`.
+    A label is *found* if it is scored above the threshold and was not given as positive. ``precision`` is the share of
+    found labels that are hidden positives, ``recall`` the share of hidden positives that are found (Figure 7 of the
+    Hill and SPLC paper). ``PPV`` and ``NPV`` count all labels, given or not: the share of labels above the threshold
+    that are truly positive, and of the others that are truly negative, as means over classes (Figure 2 of the LASD
+    paper). A share of no labels is NaN. See :func:`mmml_losses.evaluation.label_recovery`.
 
     The samples must have their true labels, from a dataset in a label wrapper whose pipeline ends with
     ``PackInputs(algorithm_keys=['true_label'])``. For the corrections of a *loss* during training, see
     :class:`mmml_losses.engine.LabelRecoveryHook`.
 
     Args:
-        threshold: A label is found if its score is above it; 0.6 by default, as in SPLC.
+        threshold: Score above which a label is found; 0.6 by default, as in SPLC.
         fully_labelled: Whether the dataset hides nothing, such as the test sets of the LASD paper. Its labels are then
             the truth, and every positive is to be found.
         prefix: Prefix of the metric names; ``missing-label`` by default.
 
     Attributes:
-        recovery: The counts of the last evaluation; None before it and on processes other than the main one.
+        recovery: ``LabelRecovery`` counts of the last evaluation; None before it and on other than the main process.
     """
 
     default_prefix = 'missing-label'
@@ -46,7 +47,7 @@ class MissingLabelRecovery(PredictionMetric):
         self.recovery: LabelRecovery | None = None
 
     def check_samples(self, data_samples: Sequence[dict]) -> None:
-        """Raise if scores are not probabilities or samples have no true labels."""
+        """Raise a ValueError if scores are not probabilities or samples have no ``true_label``."""
         super().check_samples(data_samples)
         lacking = next((sample for sample in data_samples if 'true_label' not in sample), None)
         if lacking is not None and not self.fully_labelled:
@@ -72,5 +73,5 @@ class MissingLabelRecovery(PredictionMetric):
         return {name: 100 * getattr(self.recovery, attribute) for name, attribute in names.items()}
 
     def details(self) -> dict:
-        """Return the counts of each class, as lists by the attributes of :class:`LabelRecovery`."""
+        """Return a dict from each count in :class:`LabelRecovery` to its values by class; {} before an evaluation."""
         return {name: counts.tolist() for name, counts in vars(self.recovery).items()} if self.recovery else {}
