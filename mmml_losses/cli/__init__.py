@@ -1,4 +1,1 @@
-"""Parts that the command-line tools share. Each command is a script in ``tools/``.
-
-"Add a tool" in ``CONTRIBUTING.md`` lists the steps for a new command.
-"""
+"""Functions that the command-line tools in ``tools/`` share. "Add a tool" in ``CONTRIBUTING.md`` lists all steps."""

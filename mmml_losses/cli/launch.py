@@ -1,4 +1,4 @@
-"""What the scripts in ``tools/`` share. CONTRIBUTING.md, "Add a tool", lists all steps for a new one."""
+"""Flags, configs, checks, tables and errors that the scripts in ``tools/`` share; see CONTRIBUTING.md, "Add a tool"."""
 
 import argparse
 import logging
@@ -24,7 +24,7 @@ from .losses import PACKAGE, find_loss, swap_loss
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that MMPretrain's training and test tools share, and ``--loss``."""
+    """Add ``--loss``, and the flags that MMPretrain's training and test tools share, such as ``--cfg-options``."""
     parser.add_argument(
         '--work-dir',
         help='folder of logs, checkpoints and results; work_dirs/CONFIG by default, work_dirs/CONFIG-LOSS with --loss',
@@ -43,7 +43,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_cfg_options(parser: argparse.ArgumentParser, example: str) -> None:
-    """Add ``--cfg-options``, with an example in its help."""
+    """Add ``--cfg-options KEY=VALUE …``, which overrides settings of the config; ``example`` is shown in its help."""
     parser.add_argument(
         '--cfg-options',
         nargs='+',
@@ -54,20 +54,20 @@ def add_cfg_options(parser: argparse.ArgumentParser, example: str) -> None:
 
 
 def add_dataloader(parser: argparse.ArgumentParser) -> None:
-    """Add ``--dataloader``, the training set by default."""
+    """Add ``--dataloader``: whose dataset a tool reads, ``train`` (default), ``val`` or ``test``."""
     parser.add_argument(
         '--dataloader', choices=['train', 'val', 'test'], default='train', help='whose dataset (default: train)'
     )
 
 
 def add_label_file(parser: argparse.ArgumentParser) -> None:
-    """Add ``--out`` and ``--overwrite`` of tools that write a label file."""
+    """Add ``--out`` (the label file to write, required) and ``--overwrite`` (replace an existing file)."""
     parser.add_argument('--out', required=True, metavar='FILE.json', help='label file to write')
     parser.add_argument('--overwrite', action='store_true', help='replace the label file if there is one')
 
 
 def add_training_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of MMPretrain's training tool that its other tools do not have."""
+    """Add MMPretrain's training flags ``--no-validate``, ``--auto-scale-lr`` and ``--no-persistent-workers``."""
     parser.add_argument('--no-validate', action='store_true', help='do not evaluate during training')
     parser.add_argument(
         '--auto-scale-lr', action='store_true', help='scale the learning rate with the batch size in use'
@@ -78,7 +78,7 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_config(file: str, options: Mapping | None = None, loss: str | None = None) -> Config:
-    """Read a config, and apply ``--loss`` and then ``--cfg-options``, which may be about the new loss."""
+    """Return the config in ``file`` with ``loss`` (``--loss``) and then ``options`` (``--cfg-options``) applied."""
     if not Path(file).is_file():
         raise UsageError(f'config {file} does not exist')
     try:
@@ -96,7 +96,7 @@ def read_config(file: str, options: Mapping | None = None, loss: str | None = No
 
 
 def load_config(args: argparse.Namespace) -> Config:
-    """Read the config of a tool with the flags of :func:`add_common_arguments`, and complete it for a Runner."""
+    """Return the config that the flags of :func:`add_common_arguments` describe, completed for MMEngine's Runner."""
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
     cfg = read_config(args.config, args.cfg_options, args.loss)
     cfg.launcher = args.launcher
@@ -118,7 +118,7 @@ def load_config(args: argparse.Namespace) -> Config:
 
 
 def default_work_dir(config_file: str, loss: str | None) -> str:
-    """Return the work folder of a config, one for each value of ``--loss``."""
+    """Return the default work folder: ``work_dirs/CONFIG``, or ``work_dirs/CONFIG-LOSS`` if ``--loss`` is given."""
     name = Path(config_file).stem
     if loss is not None:
         loss = Path(loss).name.removesuffix('.py')
@@ -128,13 +128,13 @@ def default_work_dir(config_file: str, loss: str | None) -> str:
 
 
 def reject_detector(cfg: Config, config_file: str, reason: str) -> None:
-    """Raise a UsageError if a config is of a detector; ``reason`` ends its message."""
+    """Raise a UsageError if ``cfg`` configures a detector; the error names ``config_file`` and ends with ``reason``."""
     if is_detector(cfg):
         raise UsageError(f'{config_file} must be the config of a classifier, got a detector{reason}')
 
 
 def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
-    """Apply ``--amp`` and the flags of :func:`add_training_arguments`, and check schedule and weight decay."""
+    """Check ``cfg``, then apply ``--amp`` and the flags of :func:`add_training_arguments`, or raise a UsageError."""
     check_schedule(cfg)
     check_weight_decay(cfg)
     if args.no_validate:
@@ -155,7 +155,7 @@ def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
 
 
 def check_schedule(cfg: Config) -> None:
-    """Reject a training that ends before a part of its schedule begins: MMEngine cannot build such a part."""
+    """Raise a UsageError for a scheduler that begins after the training has ended: MMEngine could not build it."""
     schedulers = cfg.get('param_scheduler') or []
     for scheduler in [schedulers] if isinstance(schedulers, dict) else schedulers:
         name = 'max_epochs' if scheduler.get('by_epoch', True) else 'max_iters'
@@ -168,7 +168,7 @@ def check_schedule(cfg: Config) -> None:
 
 
 def check_weight_decay(cfg: Config) -> None:
-    """Reject a ``decay_mult`` without a ``weight_decay``: MMEngine's error would name neither of them."""
+    """Raise a UsageError for a ``decay_mult`` without the ``weight_decay`` that it multiplies, which MMEngine needs."""
     settings = cfg.get('optim_wrapper') or {}
     factors = settings.get('paramwise_cfg') or {}
     keys = factors.get('custom_keys') or {}
@@ -183,7 +183,7 @@ def check_weight_decay(cfg: Config) -> None:
 
 
 def check_output(out: str | Path, suffix: str, overwrite: bool) -> Path:
-    """Return ``--out`` as a path; reject another suffix, a folder, and an existing file unless ``overwrite`` is set."""
+    """Return ``out`` as a Path; raise a UsageError for another suffix, a folder, or (unless ``overwrite``) a file."""
     path = Path(out)
     if path.suffix != suffix:
         raise UsageError(f"--out must end with '{suffix}', got '{path}'")
@@ -195,7 +195,7 @@ def check_output(out: str | Path, suffix: str, overwrite: bool) -> Path:
 
 
 def make_folder(out: Path) -> None:
-    """Make the folder of the file that ``--out`` names, and reject one that cannot be written to."""
+    """Make the parent folder of the file ``out``; raise a UsageError if it cannot be made or written to."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -208,8 +208,8 @@ def print_table(rows: Sequence[dict[str, str]], texts: Collection[str] = ()) -> 
     """Print rows as a table, with a frame on a terminal.
 
     Args:
-        rows: Cells by the names of their columns, the same in all rows.
-        texts: Names of the columns to align to the left, as the first column is.
+        rows: A dict from column name to text for each row; the columns are the same in all rows.
+        texts: Names of columns to align to the left. The first column is too; all others are aligned to the right.
     """
     header = list(rows[0])
     is_text = [number == 0 or name in texts for number, name in enumerate(header)]
@@ -233,7 +233,7 @@ def print_table(rows: Sequence[dict[str, str]], texts: Collection[str] = ()) -> 
 
 
 def exit_clearly(main: Callable[[], None]) -> None:
-    """Run a tool. An error that the user can fix ends it with its message and exit code 1 instead of a traceback."""
+    """Run a tool's ``main``. An error that the user can fix ends it with a message and exit code 1, not a traceback."""
     try:
         main()
         if torch.distributed.is_initialized():
@@ -250,7 +250,7 @@ def exit_clearly(main: Callable[[], None]) -> None:
 
 
 def leave_together() -> None:
-    """Wait for all processes of a distributed run, and leave their group. With gloo, end this process at once."""
+    """Wait for all processes of a distributed run, then leave the process group; with gloo, exit at once."""
     torch.distributed.barrier()
     if torch.distributed.get_backend() == 'gloo':
         # Such processes sometimes abort at their end ("terminate called without an active exception", torch 2.13.0) for

@@ -21,12 +21,12 @@ from .losses import configs_folder, losses_folder
 
 
 class Entry(NamedTuple):
-    """A component that a config can name, as a line of the list.
+    """Description of a component that a config can name, as one row of ``tools/list.py``.
 
     Args:
-        name: Its name in a config.
-        text: One line about it.
-        short_names: Names of files for ``--loss``; empty for a component that is no loss.
+        name: Name of the component in a config.
+        text: Description in one line.
+        short_names: Values of ``--loss`` that select the loss; empty for a component that is no loss.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Entry(NamedTuple):
     short_names: tuple[str, ...] = ()
 
     def matches(self, word: str) -> bool:
-        """Return True if the name, the text or a short name has a word, in upper or lower case."""
+        """Return True if the name, the text or a short name contains ``word``, in upper or lower case."""
         return word.lower() in ' '.join((self.name, self.text, *self.short_names)).lower()
 
 
@@ -59,7 +59,7 @@ KINDS = (*REGISTERED, 'configs')
 
 
 def list_kind(kind: str) -> list[Entry]:
-    """Return the components of one of ``KINDS``, such as ``'losses'``, sorted by name."""
+    """Return an Entry for each component of ``kind``, one of ``KINDS`` such as ``'losses'``, sorted by name."""
     if kind == 'configs':
         folder = configs_folder()
         files = [*sorted(folder.glob('*.py')), *sorted(folder.glob('det/*.py'))]
@@ -85,14 +85,14 @@ def list_kind(kind: str) -> list[Entry]:
 
 
 def first_sentence(described: object) -> str:
-    """Return the first sentence of a docstring as plain text, without the full stop."""
+    """Return the first sentence of an object's docstring as plain text, without markup and the full stop."""
     paragraph = (inspect.getdoc(described) or '').partition('\n\n')[0]
     text = re.sub(r':\w+:`~?([^`]*)`', lambda role: role[1].rpartition('.')[2] or role[1], paragraph)
     return _until_full_stop(text.replace('`', ''))
 
 
 def describe_config(file: Path) -> str:
-    """Return the first sentence of a config's first comment, or the names of its loss and its data."""
+    """Return the first sentence of a config's first comment; without a comment, ``'<loss> on <dataset>'``."""
     lines = takewhile(lambda line: line.startswith('#'), file.read_text(encoding='utf-8').splitlines())
     if comment := ' '.join(line.lstrip('# ') for line in lines):
         return _until_full_stop(comment)

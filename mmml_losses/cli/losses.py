@@ -17,23 +17,23 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def configs_folder() -> Path:
-    """Return the folder of the configs: next to the package in a checkout, inside the package if it is installed."""
+    """Return the folder of the configs: ``configs`` in a checkout, ``.mim/configs`` in an installed package."""
     in_checkout = PACKAGE.parent / 'configs'
     return in_checkout if Path(in_checkout, '_base_', 'losses').is_dir() else PACKAGE / '.mim' / 'configs'
 
 
 def losses_folder() -> Path:
-    """Return the folder whose files ``--loss`` finds by their stems. Each holds the config of one loss."""
+    """Return the folder ``_base_/losses`` of the configs. ``--loss`` selects a loss by the stem of its file there."""
     return configs_folder() / '_base_' / 'losses'
 
 
 def find_loss(name_or_file: str, *, for_detector: bool = False) -> dict:
-    """Return the config of a loss.
+    """Return the config of a loss, ``dict(type=..., ...)``; raise a UsageError if there is none.
 
     Args:
         name_or_file: A config file, the stem of a file in :func:`losses_folder`, the name of a loss of this package, or
             a loss of another project with its scope, such as ``mmpretrain.AsymmetricLoss``.
-        for_detector: Whether to prefer a file of the same stem in ``configs/det/_base_/losses``.
+        for_detector: Whether to look for the stem in ``configs/det/_base_/losses`` first.
     """
     files = [Path(name_or_file), losses_folder() / f'{name_or_file}.py']
     if for_detector:
@@ -74,11 +74,11 @@ def _require_registered(name: str) -> None:
 
 
 def swap_loss(cfg: Config, loss: dict) -> None:
-    """Replace the classification loss of a config, and keep its ``reduction``.
+    """Put ``loss`` in place of the classification loss of ``cfg``, and keep the old ``reduction``.
 
     The learning rate of a config suits the size of its loss, which depends on ``reduction``. So a new loss without a
-    ``reduction`` takes that of the old one. Two kinds of losses keep their own, with a warning: a sum, because the
-    proportions of its parts would change, and losses of other projects, because our heads pass a divisor to them.
+    ``reduction`` takes it from the old loss. Two kinds of new losses do not, with a warning: a sum of losses, because
+    the proportions of its parts would change, and a loss of another project, because our heads pass a divisor to it.
     """
     old = loss_of(cfg.get('model'))
     reduction = _reduction_of(old[0] if isinstance(old, list) else old)
@@ -97,7 +97,7 @@ def swap_loss(cfg: Config, loss: dict) -> None:
 
 
 def _reduction_of(loss: dict | None) -> str | None:
-    """Return the ``reduction`` of a loss, or of all parts of a sum; None if it is not set or the parts differ."""
+    """Return the ``reduction`` in a loss config, or in all parts of a SumLoss; None if there is none, or several."""
     if not isinstance(loss, dict):
         return None
     parts = loss.get('losses')

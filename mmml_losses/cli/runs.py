@@ -1,4 +1,4 @@
-"""Read the runs that a command line names and draw pictures of them, for ``tools/analysis`` and ``tools/report.py``."""
+"""Read the predictions of the runs that a command line names, and draw pictures of them."""
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ RUN_HELP = 'NAME=PATH or PATH: a predictions file (.npz), or a work folder that 
 
 
 def picture_parser(description: str, default_out: str) -> argparse.ArgumentParser:
-    """Return a parser with the options of every picture: its file, resolution and heading."""
+    """Return the parser of a tool that draws: ``--out`` (``default_out`` by default), ``--title`` and ``--dpi``."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         '--out',
@@ -39,12 +39,12 @@ def picture_parser(description: str, default_out: str) -> argparse.ArgumentParse
 
 
 def add_runs(parser: argparse.ArgumentParser, help_text: str = RUN_HELP) -> None:
-    """Add the positional argument ``runs``, which takes one run or more."""
+    """Add the positional argument ``runs``: predictions files or their folders, each as ``NAME=PATH`` or ``PATH``."""
     parser.add_argument('runs', nargs='+', metavar='RUN', help=help_text)
 
 
 def add_frequencies(parser: argparse.ArgumentParser) -> None:
-    """Add the options for class frequencies and the limits of head, medium and tail."""
+    """Add ``--frequencies`` (file), ``--head-from`` and ``--medium-from`` (fewest images of a head or medium class)."""
     parser.add_argument(
         '--frequencies',
         metavar='FILE',
@@ -56,7 +56,7 @@ def add_frequencies(parser: argparse.ArgumentParser) -> None:
 
 
 def read_frequencies(options: argparse.Namespace) -> tuple[np.ndarray | None, Groups | None]:
-    """Return the class frequencies in ``--frequencies`` and their head, medium and tail; None, None without a file."""
+    """Return (class frequencies (C,), dict from head, medium, tail to class indices); (None, None) without a file."""
     limits = dict(head_from=options.head_from, medium_from=options.medium_from)
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     if options.frequencies is None:
@@ -68,9 +68,10 @@ def read_frequencies(options: argparse.Namespace) -> tuple[np.ndarray | None, Gr
 
 
 def split_names(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the paths of arguments ``NAME=PATH`` by name. A ``PATH`` alone is named after its folder or file.
+    """Return a dict from name to path for arguments ``NAME=PATH`` or ``PATH``.
 
-    A path with an equals sign in it needs a name: ``mine=./lr=0.1/predictions.npz``.
+    Without a name, a folder or its ``predictions.npz`` is named after the folder, another file by its stem. A path with
+    an equals sign needs a name if the path does not exist yet: ``mine=./lr=0.1/predictions.npz``.
     """
     values: dict[str, str] = {}
     for argument in arguments:
@@ -89,7 +90,10 @@ def split_names(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def load_runs(arguments: Sequence[str], with_detectors: bool = False) -> dict[str, Predictions]:
-    """Read the predictions of runs, given as ``NAME=PATH`` or ``PATH``. Only ``with_detectors`` allows detections."""
+    """Return a dict from name to predictions of runs that are given as ``NAME=PATH`` or ``PATH``.
+
+    Raise a UsageError for a run without known labels, and for the detections of a detector unless ``with_detectors``.
+    """
     runs = {name: load_predictions(file) for name, file in files_of(arguments).items()}
     for name, run in runs.items():
         if are_detections(run.class_names) and not with_detectors:
@@ -101,7 +105,7 @@ def load_runs(arguments: Sequence[str], with_detectors: bool = False) -> dict[st
 
 
 def files_of(arguments: Sequence[str]) -> dict[str, Path]:
-    """Return the predictions files of runs that are given as ``NAME=PATH`` or ``PATH``, by name."""
+    """Return a dict from name to predictions file for runs ``NAME=PATH`` or ``PATH``; UsageError if one is missing."""
     files = {}
     for name, path in split_names(arguments).items():
         file = Path(path).expanduser()
@@ -117,13 +121,13 @@ def files_of(arguments: Sequence[str]) -> dict[str, Path]:
 
 
 def load_label_recovery(arguments: Sequence[str]) -> dict[str, dict[str, dict[int, float]]]:
-    """Load the logged curves of label recovery as ``curves[run][quantity][epoch]``; runs without a log are left out."""
+    """Return the label recovery that runs logged, as ``curves[run][quantity][epoch]``; runs without it are left out."""
     curves = {name: read_file(file.parent, read_label_recovery) for name, file in files_of(arguments).items()}
     return {name: of_run for name, of_run in curves.items() if of_run}
 
 
 def read_file(path: str | Path, reader: Callable[[Path], Content]) -> Content:
-    """Return what ``reader`` reads from a file; raise a UsageError that names the file if that fails."""
+    """Return ``reader(path)``; if that fails, raise a UsageError that names the file."""
     try:
         return reader(Path(path).expanduser())
     except OSError as error:
@@ -134,7 +138,7 @@ def read_file(path: str | Path, reader: Callable[[Path], Content]) -> Content:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Turn an OSError into a UsageError that names the file that cannot be written."""
+    """Turn an OSError in the ``with`` block into a UsageError that ``path`` cannot be written."""
     try:
         yield
     except OSError as error:
@@ -147,8 +151,8 @@ def draw(options: argparse.Namespace, plot: Callable[..., Figure], *args, **kwar
     Args:
         options: Values of the options of :func:`picture_parser`.
         plot: A function of this package that returns a figure and takes ``title``.
-        *args: Further arguments of the function.
-        **kwargs: Further arguments of the function.
+        *args: Positional arguments of ``plot``.
+        **kwargs: Keyword arguments of ``plot``.
     """
     figure = plot(*args, title=options.title, **kwargs)
     with writing(options.out):
@@ -156,7 +160,7 @@ def draw(options: argparse.Namespace, plot: Callable[..., Figure], *args, **kwar
 
 
 def measured(runs: Mapping[str, Predictions], measure: Callable[[str, Predictions], object]) -> dict[str, object]:
-    """Return ``measure(name, predictions)`` of each run by name. A ValueError becomes an error that names the run."""
+    """Return a dict from run name to ``measure(name, predictions)``; if it fails, raise a UsageError with the name."""
     results = {}
     for name, run in runs.items():
         try:
