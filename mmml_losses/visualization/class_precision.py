@@ -38,15 +38,15 @@ def plot_class_precision(
     groups: Mapping[str, Sequence[int]] | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draw the average precision of every class, and below it the frequency, by which the classes are ordered.
+    """Draw the average precision of every class, and the class frequencies below. Frequent classes are on the left.
 
     Args:
-        runs: Name and predictions of each run, all on the same data. A class without a positive has no point.
+        runs: Dict from name to predictions, all on the same data. A class without a positive has no point.
         class_frequencies: (C,) number of images with each class, usually of the training set; by default they are
             counted in the labels of the predictions.
-        groups: Names of groups of classes and the indices in each. By default, if ``class_frequencies`` are given,
-            the head, medium and tail of :func:`~mmml_losses.evaluation.group_classes`. The picture separates groups
-            whose classes follow each other in frequency, and the legend has the mean over each.
+        groups: Dict from group name to class indices. By default, if ``class_frequencies`` are given, the head, medium
+            and tail of :func:`~mmml_losses.evaluation.group_classes`. The legend has the mean over each group, and
+            the picture marks each group whose classes are neighbours.
         title: Heading of the picture.
     """
     check_same_data(runs)
@@ -82,7 +82,7 @@ def plot_class_precision(
 
 
 def _legend_text(name: str, precisions: np.ndarray, groups: Mapping[str, Sequence[int]]) -> str:
-    """Return the name of a run with its mean average precision over all classes and over each group."""
+    """Return a run's name with its mean average precision over all classes and over each group, in percent."""
     of_groups = mean_average_precision_of_groups(precisions, groups)
     means = [('all', MeanAveragePrecision.of(precisions)), *of_groups.items()]
     texts = [f'{group} {100 * mean.value:.1f}' for group, mean in means]
@@ -96,7 +96,7 @@ def _draw_frequencies(axes: Axes, frequencies: np.ndarray) -> None:
 
 
 def _draw_groups(upper: Axes, lower: Axes, groups: Mapping[str, Sequence[int]], order: np.ndarray) -> None:
-    """Mark and name each group whose classes follow each other in the order."""
+    """Mark and name each group whose classes are neighbours in ``order``, the class indices from left to right."""
     place_of = np.argsort(order)
     for number, (name, members) in enumerate(groups.items()):
         places = np.sort(place_of[list(members)])

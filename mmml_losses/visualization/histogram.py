@@ -22,7 +22,7 @@ _LOOKS = {
 
 
 def probability_shares(predictions: Predictions, num_bins: int = 20) -> dict[str, tuple[int, np.ndarray]]:
-    """Count the probabilities of each kind of label in bins of equal width.
+    """Compute how the probabilities of positive, negative and missing labels spread over bins of equal width.
 
     If the predictions have no ``true_labels``, a label is positive (1) or negative (0). With them, a positive label is
     1 in the labels, a missing label is 1 in the true labels and 0 or -1 in the labels, and a negative label is 0 in
@@ -33,8 +33,8 @@ def probability_shares(predictions: Predictions, num_bins: int = 20) -> dict[str
         num_bins: Number of bins. :func:`~mmml_losses.evaluation.reliability_bins` has the same bin edges.
 
     Returns:
-        A dict from ``positive``, ``negative`` and, with true labels, ``missing`` to the number of such labels and their
-        share in each bin, (B,).
+        A dict from ``'positive'``, ``'negative'`` and, with true labels, ``'missing'`` to (number of such labels, (B,)
+        share of them in each bin). The shares add up to 1, or are 0 if there are no such labels.
     """
     if num_bins < 1:
         raise ValueError(f'num_bins must be at least 1, got {num_bins}')
@@ -51,10 +51,10 @@ def probability_shares(predictions: Predictions, num_bins: int = 20) -> dict[str
 def plot_probability_histogram(runs: Mapping[str, Predictions], num_bins: int = 20, title: str | None = None) -> Figure:
     """Draw a panel for each run with histograms of the probabilities of positive, negative and missing labels.
 
-    Each kind adds up to 100 %, whatever its number of labels. The scale is logarithmic, since errors are rare.
+    The bars of each kind of label add up to 100 %. The vertical axis is logarithmic, since errors are rare.
 
     Args:
-        runs: Name and predictions of each run. Missing labels are drawn if a run has ``true_labels``.
+        runs: Dict from name to predictions. Missing labels are drawn for a run with ``true_labels``.
         num_bins: Number of bins.
         title: Heading of the picture.
     """
@@ -82,7 +82,7 @@ def plot_probability_histogram(runs: Mapping[str, Predictions], num_bins: int = 
 
 
 def _members(predictions: Predictions, rows: slice) -> dict[str, np.ndarray]:
-    """Return the mask of each kind of label in some rows of the predictions."""
+    """Return a dict from kind of label, such as ``'positive'``, to its mask (n, C) in ``rows`` of the predictions."""
     labels = predictions.labels[rows]
     if predictions.true_labels is None:
         return {'positive': labels == 1, 'negative': labels == 0}

@@ -1,4 +1,4 @@
-"""Number of images of each class in a dataset, before and after labels were hidden or images left out."""
+"""Picture of the number of images of each class, before and after labels were hidden or images left out."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,15 +15,15 @@ MOST_SHAPES = 2000
 
 
 def plot_label_counts(summary: LabelSummary, title: str | None = None) -> Figure:
-    """Draw how many images each class has, from the most frequent to the rarest, and how many labels the images have.
+    """Draw the number of images with each class, most frequent first, and below it the number of labels per image.
 
-    Head, medium and tail are groups of the labels after the changes. A logarithmic axis has no place for classes
-    without an image; their number is written next to the name of their group. With thousands of classes the axis of
-    the ranks is logarithmic, too, which leaves room for the head.
+    Classes are grouped into head, medium and tail by their number of images after the changes. A logarithmic axis
+    cannot show 0 images, so the number of such classes is written next to the name of their group. With thousands of
+    classes, the axis of class ranks is logarithmic as well, which leaves room for the head.
 
     Args:
-        summary: The labels, see :func:`~mmml_losses.evaluation.summarize_labels`. If nothing was changed, there is only
-            one number for each class.
+        summary: Label counts before and after the changes, from :func:`~mmml_losses.evaluation.summarize_labels`. If
+            nothing was changed, they are drawn once.
         title: Heading of the picture.
     """
     num_classes = len(summary.classes)
@@ -63,7 +63,7 @@ def _scale(axes: Axes, summary: LabelSummary) -> None:
 
 
 def _draw_counts(axes: Axes, summary: LabelSummary) -> None:
-    """Draw the counts before the changes as markers, and those after them as bars, or as an area if they are many."""
+    """Draw each class's images: before the changes as a marker; after them as a bar, or as an area for many classes."""
     ranks = 1 + np.arange(len(summary.order))
     few, many = len(ranks) <= MOST_BARS, len(ranks) > MOST_SHAPES
     if summary.is_changed:
@@ -91,7 +91,7 @@ def _draw_counts(axes: Axes, summary: LabelSummary) -> None:
 
 
 def _draw_groups(axes: Axes, summary: LabelSummary) -> None:
-    """Mark head, medium and tail, and write over each its number of classes and its limit."""
+    """Mark head, medium and tail; write above each its number of classes and the images that a class needs for it."""
     limits = dict(head=f'≥ {summary.head_from:,}', medium='', tail=f'< {summary.medium_from:,}')
     texts, centres = [], []
     left = 0.5
@@ -112,13 +112,13 @@ def _draw_groups(axes: Axes, summary: LabelSummary) -> None:
 
 
 def _places_across(axes: Axes, *ranks: float) -> np.ndarray:
-    """Return where ranks lie on the horizontal axis, as fractions of its width."""
+    """Return the horizontal positions of R class ranks, (R,), as fractions of the width of the axes."""
     points = axes.transData.transform([(rank, 1) for rank in ranks])
     return axes.transAxes.inverted().transform(points)[:, 0]
 
 
 def _side_by_side(centres: list[float], widths: list[float], gap: float = 0.015) -> list[float]:
-    """Return the centres of texts, moved so that they neither overlap nor leave the range from 0 to 1."""
+    """Return centres of texts in a row, moved so that texts do not overlap or leave [0, 1]. All are axes fractions."""
     lefts, end = [], 0.0
     for centre, width in zip(centres, widths, strict=True):
         lefts.append(max(end, centre - width / 2))
@@ -141,7 +141,7 @@ def _label_classes(axes: Axes, summary: LabelSummary) -> None:
 
 
 def _draw_labels_per_image(axes: Axes, summary: LabelSummary) -> None:
-    """Draw the share of images by their number of labels: filled after the changes, outlined before them."""
+    """Draw the percentage of images with 0, 1, 2, … labels: an area after the changes, an outline before them."""
     drawn = [summary.before, summary.after] if summary.is_changed else [summary.after]
     longest = max(statistics.images_by_labels.size for statistics in drawn)
     for statistics in drawn:

@@ -1,4 +1,4 @@
-"""Value and gradient of a loss along the logit of one label, computed by the loss itself, and pictures of them."""
+"""Compute the value and gradient of a loss as functions of the logit of one label, and draw them."""
 
 import ast
 from collections.abc import Mapping, Sequence
@@ -29,13 +29,13 @@ MARKERS_PER_CURVE = 9
 
 @dataclass(frozen=True)
 class LossCurve:
-    """A loss along the logit of one label.
+    """Value and gradient of a loss as functions of the logit of one label, at P logits.
 
     Attributes:
         logits: (P,) logits of the label.
         probabilities: (P,) probabilities of the logits, through the link of the loss.
-        values: (P,) the loss.
-        gradients: (P,) derivative of the loss by the logit.
+        values: (P,) value of the loss at each logit.
+        gradients: (P,) derivative of the loss with respect to the logit.
     """
 
     logits: np.ndarray
@@ -45,12 +45,10 @@ class LossCurve:
 
 
 def parse_loss(text: str) -> dict:
-    """Read a loss that is written in Python, such as ``AsymmetricLoss(gamma_negative=4, margin=0.05)``.
+    """Return the config ``dict(type=..., ...)`` of a loss written in Python.
 
-    Arguments are keywords with plain values: numbers, strings, lists and dicts.
-
-    Returns:
-        The config of the loss, ``dict(type=..., ...)``.
+    The text is the name of a loss, or a call such as ``AsymmetricLoss(gamma_negative=4, margin=0.05)`` whose arguments
+    are keywords with plain values: numbers, strings, lists and dicts.
     """
     example = 'such as HillLoss or AsymmetricLoss(gamma_negative=4)'
     try:
@@ -77,7 +75,7 @@ def parse_loss(text: str) -> dict:
 
 
 def build_loss(loss: MultiLabelLoss | Mapping | str) -> MultiLabelLoss:
-    """Build a loss from a config or from a text as in :func:`parse_loss`; return a loss unchanged."""
+    """Return the loss that a config or a text for :func:`parse_loss` describes; return a built loss unchanged."""
     config = parse_loss(loss) if isinstance(loss, str) else loss
     built: object = config
     if isinstance(config, Mapping):
@@ -99,24 +97,24 @@ def loss_curve(
     num_classes: int = 1,
     opponent: float = 2.5,
 ) -> LossCurve:
-    """Evaluate a loss on one label, logit by logit, with its gradient by autograd.
+    """Compute a loss and its gradient, by autograd, for one label at each of several logits of the label.
 
-    A pointwise loss is computed from the label alone. If ``num_classes`` is more than one, the other labels are
-    unknown, which matters only to losses with a constant that counts classes (WAN, LAS, LASD). A set-wise loss, and
-    the label pair regulariser, compares the label with one label of the other kind, whose logit is fixed, as in Fig. 3
-    of the DR paper. The other label is in the same sample, in the same class, or there is one in each, by the ``way``
-    of the loss. The value is the sum over the sets of the loss, times its ``loss_weight``.
+    A pointwise loss, a sum over single labels, sees a sample whose other labels are unknown. The number of classes then
+    matters only to losses with a constant that counts classes (WAN, LAS, LASD). A set-wise loss, and the label pair
+    regulariser, compares the label with an *opponent*: a label of the other kind with a fixed logit, as in Fig. 3 of
+    the DR paper. By the ``way`` of the loss, the opponent is in the same sample, in the same class, or there is one in
+    each. The value is the sum over the sets of labels that are compared, times the ``loss_weight``.
 
     Args:
         loss: The loss.
-        label: ``'positive'`` or ``'negative'``.
-        logits: (P,) where to evaluate.
+        label: Kind of the label, ``'positive'`` or ``'negative'``.
+        logits: (P,) logits of the label to evaluate the loss at.
         epoch: Epoch, counted from 0, for losses that depend on it.
         num_classes: Number of classes, for a pointwise loss.
-        opponent: Logit of the other label if it is positive; minus it if it is negative.
+        opponent: Logit of a positive opponent; a negative opponent has the logit ``-opponent``.
 
     Raises:
-        ValueError: The value of a label depends on other labels or on memory, so that it has no such curve.
+        ValueError: The loss of a label depends on further labels or on earlier samples, so it has no such curve.
     """
     if label not in LABEL_KINDS:
         raise ValueError(f'label must be one of {LABEL_KINDS}, got {label!r}')
@@ -155,7 +153,7 @@ def _check_has_curve(loss: MultiLabelLoss) -> None:
 
 
 def _surroundings(loss: MultiLabelLoss, label: LabelKind, num_classes: int, opponent: float) -> tuple[Tensor, Tensor]:
-    """Return the logits and targets of a batch, float64, whose first entry is the label."""
+    """Return (logits, targets), both (n, c) float64: the label at [0, 0], and next to it those that the loss needs."""
     target = float(label == 'positive')
     other, rest = (-opponent if target else opponent), 1 - target
     way = getattr(loss, 'way', 'sample')
@@ -174,7 +172,7 @@ def _surroundings(loss: MultiLabelLoss, label: LabelKind, num_classes: int, oppo
 def _evaluate(
     loss: MultiLabelLoss, points: Tensor, logits: Tensor, targets: Tensor, epoch: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the losses and gradients, (P,) each, of batches that have one of the points as their first logit."""
+    """Return (values, gradients), both (P,): the loss with each point as ``logits[0, 0]``, and its derivative by it."""
     values, gradients = [], []
     for point in points:
         batch = logits.clone()
@@ -207,22 +205,20 @@ def plot_loss_curves(
     opponent: float = 2.5,
     title: str | None = None,
 ) -> Figure:
-    """Draw the loss of one label under several losses, and its gradient by the logit, as the losses compute them.
+    """Draw the value and the gradient of several losses for one label, as the losses themselves compute them.
 
-    Each kind of label has a column, and each of value and gradient a row. The probability is the one of the loss's own
-    link, which ``'link'`` shows against the logit.
+    There is a column for each kind of label, and a row for each quantity to show. Probabilities are those of each
+    loss's own link, the function from logits to probabilities.
 
     Args:
-        losses: Name of each curve, and a loss, its config, or its text as in
-            :func:`~mmml_losses.visualization.parse_loss`.
-        against: The horizontal axis: ``'probability'`` or ``'logit'``.
-        show: Some of ``'value'``, ``'gradient'`` and ``'link'``.
-        labels: ``'positive'``, ``'negative'`` or both.
+        losses: Dict from the name of a curve to a loss, its config, or a text for :func:`parse_loss`.
+        against: Quantity on the horizontal axis: ``'probability'`` or ``'logit'`` of the label.
+        show: Quantities to draw: some of ``'value'``, ``'gradient'`` (by the logit) and ``'link'`` (against the logit).
+        labels: Kinds of label: ``'positive'``, ``'negative'`` or both.
         limit: The curves reach from the logit ``-limit`` to ``limit``; 6 is a probability of 0.9975 under a sigmoid.
         epoch: Epoch, counted from 0, for losses that depend on it.
         num_classes: Number of classes, for losses with a constant that counts them.
-        opponent: Logit of the other label with which a set-wise loss compares this one, see
-            :func:`~mmml_losses.visualization.loss_curve`.
+        opponent: Logit of the other label with which a set-wise loss compares this label, see :func:`loss_curve`.
         title: Heading of the picture.
     """
     if not losses:

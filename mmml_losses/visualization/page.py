@@ -1,6 +1,6 @@
-"""Parts of a report page, as HTML that needs no other file, suits screen readers, and follows the light or dark mode.
+"""Components of a report page: HTML that needs no other file, suits screen readers and the light or dark mode.
 
-All texts are escaped here, so callers pass them unescaped.
+All plain texts are escaped here, so callers pass them unescaped; arguments that hold HTML are not escaped.
 """
 
 import base64
@@ -43,7 +43,7 @@ dt { color: var(--muted); } dd { margin: 0; overflow-wrap: anywhere; }
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a :func:`table`, with the number of each run; ``best`` is ``min`` or ``max``."""
+    """Column of a :func:`table`: a number for each run, of which ``best`` (``min`` or ``max``) chooses the best one."""
 
     name: str
     values: Sequence[float]
@@ -51,7 +51,7 @@ class Column:
     digits: int = 2
 
     def cells(self) -> list[str]:
-        """Return the numbers as HTML; the best, and all that round to the same text, are bold."""
+        """Return each number as HTML: the best, and all that round to the same text, in bold; NaN as ``'n/a'``."""
         texts = ['n/a' if math.isnan(value) else f'{value:.{self.digits}f}' for value in self.values]
         numbers = [value for value in self.values if not math.isnan(value)]
         best = f'{self.best(numbers):.{self.digits}f}' if len(numbers) > 1 else None
@@ -64,7 +64,7 @@ class Column:
 
 
 def document(title: str, sections: Sequence[str]) -> str:
-    """Return a whole HTML page; ``sections`` are HTML."""
+    """Return a whole HTML page with ``title`` as its heading; ``sections`` hold HTML."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -74,12 +74,12 @@ def document(title: str, sections: Sequence[str]) -> str:
 
 
 def section(heading: str, body: str) -> str:
-    """Return a part of the page under its own heading; ``body`` is HTML."""
+    """Return a section of the page as HTML: ``heading``, then ``body``, which is HTML."""
     return f'<section>\n<h2>{escape(heading)}</h2>\n{body}\n</section>'
 
 
 def table(runs: Sequence[str], columns: Sequence[Column], caption: str) -> str:
-    """Return an HTML table with a row for each run and a caption below it."""
+    """Return an HTML table with a row for each name in ``runs``, the ``columns``, and a caption below it."""
     headers = ''.join(f'<th scope="col">{column.header()}</th>' for column in columns)
     rows = zip(runs, *(column.cells() for column in columns), strict=True)
     body = '\n'.join(
@@ -94,7 +94,7 @@ def table(runs: Sequence[str], columns: Sequence[Column], caption: str) -> str:
 
 
 def figure(png: bytes, alt: str, caption: str, narrow: bool = False) -> str:
-    """Return a picture as HTML, with a caption and with ``alt``, a description for readers who cannot see it."""
+    """Return a PNG as HTML with a caption; ``alt`` describes it to readers who cannot see it, ``narrow`` limits it."""
     data = base64.b64encode(png).decode('ascii')
     return (
         f'<figure{" class=narrow" if narrow else ""}>\n<img alt="{escape(alt)}" src="data:image/png;base64,{data}">\n'
@@ -103,6 +103,6 @@ def figure(png: bytes, alt: str, caption: str, narrow: bool = False) -> str:
 
 
 def facts_list(facts: Mapping[str, object]) -> str:
-    """Return the names and values of facts as an HTML list."""
+    """Return an HTML description list from the names of facts to their values."""
     rows = '\n'.join(f'<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>' for name, value in facts.items())
     return f'<dl>\n{rows}\n</dl>'

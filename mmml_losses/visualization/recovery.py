@@ -1,4 +1,4 @@
-"""Label recovery over the epochs of a training: the precision and recall of the corrected labels."""
+"""Read how well a training found hidden labels, epoch by epoch, and draw the precision and recall."""
 
 import json
 import os
@@ -13,7 +13,7 @@ PREFIX = 'label_recovery/'
 
 
 def read_label_recovery(work_dir: str | os.PathLike) -> dict[str, dict[int, float]]:
-    """Read the values that the label-recovery hook wrote into the logs of a training.
+    """Read the values that ``LabelRecoveryHook`` wrote into the logs of a training.
 
     A resumed training has several logs; for an epoch that is in more than one, the last counts.
 
@@ -21,8 +21,8 @@ def read_label_recovery(work_dir: str | os.PathLike) -> dict[str, dict[int, floa
         work_dir: Folder of the training, with ``<timestamp>/vis_data/scalars.json`` below it.
 
     Returns:
-        For each quantity its value by epoch: percentages such as ``precision`` and ``recall``, and counts such as
-        ``num_recovered``. Empty if none was logged.
+        A dict from quantity to a dict from epoch to value: percentages such as ``precision`` and ``recall``, and counts
+        such as ``num_recovered``. Empty if none was logged.
     """
     curves: dict[str, dict[int, float]] = {}
     for file in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
@@ -39,10 +39,10 @@ def plot_label_recovery(
     quantities: Sequence[str] = ('precision', 'recall'),
     title: str | None = None,
 ) -> Figure:
-    """Draw the precision and recall of the hidden positives among the corrected labels, epoch by epoch.
+    """Draw, by epoch, how well trainings found hidden positives: precision and recall of their corrected labels.
 
     Args:
-        runs: Name of each run and its curves, as :func:`read_label_recovery` reads them.
+        runs: Dict from name to curves of a training, as :func:`read_label_recovery` returns them.
         quantities: Percentages to draw, a panel for each; a run without one of them has no curve in that panel.
         title: Heading of the picture.
     """

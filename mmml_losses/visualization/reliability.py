@@ -21,12 +21,12 @@ AXES = {
 def plot_reliability(
     curves: Mapping[str, ReliabilityBins], title: str | None = None, predicted: str = 'labels'
 ) -> Figure:
-    """Draw the reliability curves of several runs in one panel, and below it how many probabilities each bin has.
+    """Draw reliability curves of runs, observed against predicted frequency, and below them the counts of the bins.
 
     Args:
-        curves: Name of each run and its :func:`~mmml_losses.evaluation.reliability_bins`.
+        curves: Dict from run name to :func:`~mmml_losses.evaluation.reliability_bins`, a curve for each run.
         title: Heading of the picture.
-        predicted: Subject of the probabilities: ``'labels'`` of images or ``'detections'``.
+        predicted: What was predicted: ``'labels'`` of images or ``'detections'``. It decides the texts at the axes.
     """
     if not curves:
         raise ValueError('curves must hold at least one run, got none')

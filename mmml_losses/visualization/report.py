@@ -1,4 +1,4 @@
-"""A page about any number of runs: tables and pictures of their ranking, calibration and retrieval."""
+"""Report page about any number of runs: tables and pictures of their ranking, calibration and retrieval."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -67,25 +67,22 @@ def write_report(
     num_bins: int = 10,
     image_loader: ImageLoader = load_image,
 ) -> Path:
-    """Write one self-contained HTML page that compares runs in tables and pictures.
+    """Write one self-contained HTML page that compares runs in tables and pictures, and return its path.
 
     Args:
-        path: The page, such as ``work_dirs/quickstart/report.html``.
-        runs: Name and predictions of each run, in the order of the tables. All must be on the same data.
-        queries: Queries to show retrieved images for, as text or as :class:`~mmml_losses.evaluation.Query`.
+        path: File to write, such as ``work_dirs/quickstart/report.html``.
+        runs: Dict from name to predictions, in the order of the tables. All must be on the same data.
+        queries: Texts (``'3 and 7, not 5'``) or :class:`~mmml_losses.evaluation.Query` to show retrieved images for.
         title: Heading of the page.
-        facts: More lines for the list of facts, such as the schedule or the versions.
+        facts: Dict from name to value of further facts to list at the end, such as the schedule or the versions.
         class_frequencies: (C,) number of training images with each class, for head, medium and tail.
-        groups: Class indices by the name of the group; by default head, medium and tail by ``class_frequencies``.
-        label_recovery: Name and curves of trainings that corrected labels, as
-            :func:`~mmml_losses.visualization.read_label_recovery` reads them.
+        groups: Dict from group name to class indices; by default head, medium and tail by ``class_frequencies``.
+        label_recovery: Dict from name to curves of a training that corrected labels, as
+            :func:`~mmml_losses.visualization.read_label_recovery` returns them.
         max_conditions: Largest number of conditions of the queries that retrieval is measured with; 0 leaves it out.
         top: Number of images shown for each query and run.
-        num_bins: Number of bins of the calibration errors and the diagram.
-        image_loader: Turns an image path of the predictions into an image array.
-
-    Returns:
-        The path of the page.
+        num_bins: Number of bins of the calibration errors and the reliability diagram.
+        image_loader: Function from an image path in the predictions to an image array (H, W, 3).
     """
     path = Path(path)
     check_same_data(runs)
@@ -117,12 +114,12 @@ def write_report(
 
 
 def _percentages(columns: Mapping[str, Sequence[float]], best: Callable = max) -> list[page.Column]:
-    """Return columns of percentages from fractions by the name of the column, one for each run."""
+    """Return table columns in percent from ``columns``: a dict from column name to fractions, one for each run."""
     return [page.Column(name, [100 * value for value in values], best) for name, values in columns.items()]
 
 
 def _ranking_section(runs: Runs, groups: Groups) -> str:
-    """Return the section with mAP over classes, over samples, of all pairs at once, and over groups of classes."""
+    """Return the HTML section with mAP over classes, over samples, of all pairs at once, and over groups of classes."""
     precisions = [average_precision(run.scores, run.labels) for run in runs.values()]
     by_class = [MeanAveragePrecision.of(of_run) for of_run in precisions]
     by_sample = [mean_average_precision(run.scores, run.labels, by='sample') for run in runs.values()]
@@ -150,7 +147,7 @@ def _ranking_section(runs: Runs, groups: Groups) -> str:
 
 
 def _decisions_section(runs: Runs) -> str:
-    """Return the section with precision, recall and F1 at the threshold."""
+    """Return the HTML section with precision, recall and F1 of the labels with a probability of at least 0.5."""
     decisions = {name: f1_scores(run.scores, run.labels, threshold=THRESHOLD) for name, run in runs.items()}
     attributes = dict(CP='cp', CR='cr', CF1='cf1', OP='op', OR='or_', OF1='of1')
     columns = {name: [getattr(run, attribute) for run in decisions.values()] for name, attribute in attributes.items()}
@@ -168,7 +165,7 @@ def _decisions_section(runs: Runs) -> str:
 
 
 def _calibration_section(runs: Runs, num_bins: int) -> str:
-    """Return the section with calibration errors, proper scores and the reliability diagram."""
+    """Return the HTML section with calibration errors, Brier score, NLL and the reliability diagram."""
     bins = {name: reliability_bins(run.scores, run.labels, num_bins) for name, run in runs.items()}
     errors = {name: calibration_errors(of_run) for name, of_run in bins.items()}
     columns = {
@@ -205,7 +202,7 @@ def _reliability_figure(bins: Mapping[str, ReliabilityBins], errors: Mapping[str
 
 
 def _histogram_section(runs: Runs) -> str:
-    """Return the section with the probabilities of positive, negative and missing labels."""
+    """Return the HTML section with histograms of the probabilities of positive, negative and missing labels."""
     kinds = 'positive and negative'
     caption = 'How the predicted probabilities of each kind of label spread; each kind adds up to 100 %.'
     if any(run.true_labels is not None for run in runs.values()):
@@ -217,7 +214,7 @@ def _histogram_section(runs: Runs) -> str:
 
 
 def _classes_section(runs: Runs, class_frequencies: Sequence[float] | np.ndarray | None, groups: Groups | None) -> str:
-    """Return the section with the average precision of each class."""
+    """Return the HTML section with the average precision of each class."""
     png = png_bytes(plot_class_precision(runs, class_frequencies, groups))
     source = 'in these labels' if class_frequencies is None else 'in the training set'
     caption = f'Average precision of each class, from the most to the least frequent {source}; below, how many images.'
@@ -226,7 +223,7 @@ def _classes_section(runs: Runs, class_frequencies: Sequence[float] | np.ndarray
 
 
 def _retrieval_section(runs: Runs, max_conditions: int) -> str:
-    """Return the section with retrieval mAP by the number of conditions, as a table and a curve."""
+    """Return the HTML section with retrieval mAP by the number of conditions, as a table and a curve."""
     num_images = next(iter(runs.values())).num_samples
     number = min(max(RETRIEVAL_COST // max(1, num_images), FEWEST_QUERIES), MOST_QUERIES)
     results = {
@@ -264,7 +261,7 @@ def _retrieval_caption(results: Mapping[str, RetrievalResult]) -> str:
 
 
 def _query_section(runs: Runs, query: Query, top: int, image_loader: ImageLoader) -> str:
-    """Return the section with the images that each run ranks first for one query."""
+    """Return the HTML section with the ``top`` images that each run ranks first for one query."""
     png = png_bytes(plot_retrieval_sheet(runs, [query], top, image_loader))
     found = {
         name: int(relevant_images(run.labels, *query)[rank_images(run.scores, *query, top=top)].sum())
@@ -282,7 +279,7 @@ def _query_section(runs: Runs, query: Query, top: int, image_loader: ImageLoader
 
 
 def _recovery_section(recoveries: Recoveries) -> str:
-    """Return the section with label recovery in the last epoch of each training, and by epoch."""
+    """Return the HTML section with the hidden labels that trainings found: in the last epoch, and by epoch."""
     quantities = [
         quantity
         for quantity in ('precision', 'recall', 'PPV', 'NPV')

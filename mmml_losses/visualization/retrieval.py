@@ -21,7 +21,7 @@ CELL_WIDTH, CELL_HEIGHT, HEADER_HEIGHT, NAME_WIDTH, TITLE_HEIGHT = 1.12, 1.42, 0
 
 
 def load_image(path: str, longest_side: int = 160) -> np.ndarray:
-    """Read an image file as an RGB array (H, W, 3), scaled down to ``longest_side`` pixels at most."""
+    """Return an image file as an RGB array (H, W, 3), scaled down to ``longest_side`` pixels at most."""
     with Image.open(path) as file:
         file.draft('RGB', (longest_side, longest_side))
         image = file.convert('RGB')
@@ -36,17 +36,18 @@ def plot_retrieval_sheet(
     image_loader: ImageLoader = load_image,
     title: str | None = None,
 ) -> Figure:
-    """Show the images that each run ranks first for each query.
+    """Draw the images that each run ranks first for each query.
 
-    Each query is a block with a row for each run, the best answer on the left. A right answer has a solid green frame
-    and a check mark, a wrong one a dashed red frame and a cross. The line below an image names its classes.
+    Each query has a row of images for each run, the best answer on the left. An image that matches the query has a
+    solid green frame and a check mark, any other a dashed red frame and a cross. The text below an image names its
+    positive classes.
 
     Args:
-        runs: Name and predictions of each run, all on the same images.
+        runs: Dict from name to predictions, all on the same images.
         queries: Queries as text (``'3 and 7, not 5'``) or as :class:`~mmml_losses.evaluation.Query`.
         top: Number of images in a row.
-        image_loader: Turns a path of the predictions into an image array. A file that it cannot open leaves a grey cell
-            and a warning; if it can open none, that is an error.
+        image_loader: Function from an image path in the predictions to an image array. Images for which it raises an
+            OSError are grey, with a warning; a ValueError is raised if that is so for all of them.
         title: Heading of the picture.
     """
     if not runs or not queries:
@@ -97,7 +98,7 @@ def _draw_header(axes: Axes, data: Predictions, query: Query, y: float, right_ed
 def _draw_run(
     axes: Axes, name: str, run: Predictions, query: Query, top: int, y: float, image_loader: ImageLoader
 ) -> list[str]:
-    """Draw a row of images, and return the paths of the images that cannot be opened."""
+    """Draw the images that a run ranks first as a row, its top at ``y``; return the paths that cannot be opened."""
     ranking = rank_images(run.scores, *query, top=top)
     right = relevant_images(run.labels, *query)[ranking]
     axes.text(0.1, y + 0.54, plain(wrapped(name, 16, 3)), fontsize=10, weight='bold', color=INK, va='bottom')
@@ -141,11 +142,11 @@ def _draw_mark(axes: Axes, is_right: bool, x: float, y: float) -> None:
 
 
 def plot_retrieval_curve(results: Mapping[str, RetrievalResult], title: str | None = None) -> Figure:
-    """Draw the mean average precision of the queries with each number of conditions, with 95 % intervals.
+    """Draw the mean average precision of queries against their number of conditions, with 95 % intervals.
 
     Args:
-        results: Name of each run and its :func:`~mmml_losses.evaluation.query_retrieval`. Intervals are drawn if the
-            queries are a sample; a mean over all queries has none.
+        results: Dict from run name to result of :func:`~mmml_losses.evaluation.query_retrieval`. A run has intervals if
+            its queries are a sample; a mean over all queries has none.
         title: Heading of the picture.
     """
     if not results:

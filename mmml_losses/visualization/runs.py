@@ -8,7 +8,7 @@ from ..evaluation import Predictions
 
 
 def check_same_data(runs: Mapping[str, Predictions]) -> None:
-    """Raise a ValueError unless there are runs and all of them are on the same data."""
+    """Raise a ValueError if ``runs`` is empty, or if class names, number of images or labels of its runs differ."""
     if not runs:
         raise ValueError('runs must hold at least one run, got none')
     first_name, first = next(iter(runs.items()))

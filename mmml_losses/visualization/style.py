@@ -27,7 +27,7 @@ _LINES = ('-', (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 
 
 
 def line_style(index: int, **more) -> dict:
-    """Return matplotlib's line arguments, with ``more``, for the run at ``index``; styles repeat after 35 runs."""
+    """Return matplotlib's line arguments for the run at ``index`` as a dict updated with ``more``; 35 runs differ."""
     return {
         'color': _COLOURS[index % len(_COLOURS)],
         'marker': _MARKERS[index % len(_MARKERS)],
@@ -40,13 +40,13 @@ def line_style(index: int, **more) -> dict:
 
 
 def plain(text: str) -> str:
-    """Guard a text against matplotlib, which reads ``$`` as mathematics and hides labels that start with ``_``."""
+    """Return a text escaped for matplotlib, which reads ``$`` as mathematics and hides labels that start with ``_``."""
     text = text.replace('$', r'\$')
     return f' {text}' if text.startswith('_') else text
 
 
 def wrapped(text: str, width: int, max_lines: int = 1) -> str:
-    """Break a text into at most ``max_lines`` lines of ``width`` characters; an ellipsis marks a cut."""
+    """Return a text broken into at most ``max_lines`` lines of ``width`` characters; an ellipsis marks a cut."""
     lines = textwrap.wrap(text, width)
     if len(lines) > max_lines:
         # textwrap's own ellipsis would leave nothing of a long word.
@@ -56,7 +56,7 @@ def wrapped(text: str, width: int, max_lines: int = 1) -> str:
 
 
 def tidy(axes: Axes, xlabel: str = '', ylabel: str = '', heading: str = '', note: str = '') -> None:
-    """Give axes the look of all pictures: a light grid behind the data and no frame.
+    """Give axes the look of all pictures: a light grid behind the data, and no frame at the top and the right.
 
     Args:
         axes: The axes of one panel.
@@ -79,7 +79,7 @@ def tidy(axes: Axes, xlabel: str = '', ylabel: str = '', heading: str = '', note
 
 
 def mark_group(axes: Axes, number: int, left: float, right: float, divided: bool) -> None:
-    """Shade every second group of classes, and draw a line on its left if it is ``divided`` from another group."""
+    """Shade from ``left`` to ``right`` if the group's ``number`` is odd; if ``divided``, draw a line at ``left``."""
     if number % 2 == 1:
         axes.axvspan(left, right, color=BACKGROUND, zorder=0)
     if divided:
@@ -87,33 +87,33 @@ def mark_group(axes: Axes, number: int, left: float, right: float, divided: bool
 
 
 def write_above(axes: Axes, x: float, text: str, xcoords: str) -> None:
-    """Write a text over axes, centred at ``x`` in coordinates of the kind ``xcoords``."""
+    """Write a text above axes, centred at ``x`` in matplotlib's coordinate system ``xcoords``, such as ``'data'``."""
     coords, offset = (xcoords, 'axes fraction'), (0, 3)
     axes.annotate(text, (x, 1), offset, coords, 'offset points', ha='center', color=MUTED, fontsize=9)
 
 
 def write_class_names(axes: Axes, places: np.ndarray, names: Sequence[str], width: int) -> None:
-    """Write the names of classes below axes, each at its place and cut to ``width`` characters."""
+    """Write the names of classes below axes, each at its x coordinate in ``places`` and cut to ``width`` characters."""
     axes.set_xticks(places, [plain(wrapped(name, width)) for name in names])
     if max(map(len, names)) > 2:
         axes.tick_params(axis='x', labelrotation=90, labelsize=8 if len(names) <= 50 else 7)
 
 
 def legend_below(figure: Figure, handles: Sequence, names: Sequence[str], **kwargs) -> None:
-    """Draw one legend below all panels of a figure, where it covers no data."""
+    """Draw one legend below all panels, where it covers no data; ``kwargs`` are arguments of ``Figure.legend``."""
     style = {'fontsize': 9, 'edgecolor': GRID, 'labelcolor': INK, **kwargs}
     figure.legend(handles, names, loc='outside lower center', **style)
 
 
 def add_title(figure: Figure, title: str | None) -> None:
-    """Write a heading over a picture whose layout makes room for it; with a title of None, write nothing."""
+    """Write ``title`` as the heading of a figure with constrained layout; None writes nothing."""
     if title:
         width = int(figure.get_figwidth() * 9)
         figure.suptitle(plain(wrapped(title, width, 3)), color=INK, fontsize=12, weight='bold')
 
 
 def checked_picture_path(path: str | os.PathLike, name: str = 'path') -> Path:
-    """Return a path that ends with ``.png`` or ``.svg`` as ``Path``; raise a ValueError with ``name`` for any other."""
+    """Return ``path`` as a Path; raise a ValueError, with ``name`` in it, unless it ends with ``.png`` or ``.svg``."""
     path = Path(path)
     if path.suffix.lower() not in PICTURE_SUFFIXES:
         raise ValueError(f"{name} must end with one of {', '.join(PICTURE_SUFFIXES)}, got '{path}'")
@@ -121,7 +121,7 @@ def checked_picture_path(path: str | os.PathLike, name: str = 'path') -> Path:
 
 
 def save_figure(path: str | os.PathLike, figure: Figure, dpi: int = 150) -> Path:
-    """Write a figure as PNG or SVG, by the suffix of the path. An error leaves no half-written file.
+    """Write a figure as PNG or SVG and return the path. An error leaves no half-written file.
 
     Args:
         path: A file that ends with ``.png`` or ``.svg``; its folder is created if missing.
@@ -138,12 +138,12 @@ def save_figure(path: str | os.PathLike, figure: Figure, dpi: int = 150) -> Path
 
 
 def percent(value: float) -> str:
-    """Format a fraction as a percentage."""
+    """Return a fraction as text in percent, such as ``'12.3 %'``; ``'n/a'`` for NaN."""
     return 'n/a' if math.isnan(value) else f'{100 * value:.1f} %'
 
 
 def png_bytes(figure: Figure, dpi: int = 150) -> bytes:
-    """Render a figure as PNG, without a display and without touching matplotlib's global state."""
+    """Return a figure as the bytes of a PNG file, without a display and without touching matplotlib's global state."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format='png', dpi=dpi, facecolor='white')
     return buffer.getvalue()
