@@ -79,7 +79,7 @@ def summarize(cfg: Config, args: argparse.Namespace) -> LabelSummary:
 
 
 def class_rows(summary: LabelSummary, num_shown: int | None) -> list[dict[str, str]]:
-    """Return the rows of the table of classes, from the most to the least frequent class."""
+    """Return table rows (dicts from column to text) of the ``num_shown`` first and last classes by frequency."""
     group_of = {index: name for name, members in summary.groups.items() for index in members}
     columns = dict(before=summary.before.counts, after=summary.after.counts) if summary.is_changed else {}
     columns = columns or dict(images=summary.after.counts)
@@ -98,7 +98,7 @@ def class_rows(summary: LabelSummary, num_shown: int | None) -> list[dict[str, s
 
 
 def image_rows(summary: LabelSummary) -> list[dict[str, str]]:
-    """Return the rows of the table of images by their number of labels."""
+    """Return table rows (dicts from column to text) with the number of images that have 0, 1, 2, … labels."""
     shown = dict(before=summary.before, after=summary.after) if summary.is_changed else dict(images=summary.after)
     most = max(statistics.images_by_labels.size for statistics in shown.values()) - 1
     rows = []

@@ -73,7 +73,7 @@ def output_file(args: argparse.Namespace, cfg: Config) -> Path:
 
 
 def report(calibration: Calibration, args: argparse.Namespace, num_images: int, file: Path) -> str:
-    """Describe the fit, the figures before and after it, and how to use the files."""
+    """Return a text with the fit, the figures before and after it, and how to use the files."""
     rows = [
         f'{name:<8}{figures.nll:>9.4f}{figures.ace:>9.2f}{figures.ece:>9.2f}{figures.mce:>9.2f}'
         for name, figures in (('before', calibration.before), ('after', calibration.after))

@@ -82,8 +82,8 @@ class Environment:
         stack: ``openmmlab``, or ``onedl`` for the maintained forks with the same import names.
         compiled: Build mmcv with its operators and add mmdet; otherwise nothing is compiled.
         dev: Add the linter and the test runner.
-        venv: Its folder.
-        python: The interpreter that makes it. By default that of the existing environment, else the running one.
+        venv: Folder of the environment.
+        python: Interpreter that makes the environment. None for that of an existing environment, else the running one.
     """
 
     stack: str
@@ -124,27 +124,27 @@ class Environment:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that both scripts share."""
+    """Add ``--python``, ``--venv`` and ``--stack``, the options that both scripts share."""
     parser.add_argument('--python', help='interpreter that makes the virtual environment (default: the running one)')
     parser.add_argument('--venv', type=Path, help='directory of the virtual environment (default: one per purpose)')
     parser.add_argument('--stack', choices=STACKS, default='openmmlab', help='onedl: the maintained forks')
 
 
 def environment_from(options: argparse.Namespace, *, purpose: str, compiled: bool, dev: bool) -> Environment:
-    """Return the environment for the parsed options; see :func:`default_venv` for the purpose."""
+    """Return the :class:`Environment` for parsed options; without ``--venv``, ``purpose`` names its folder."""
     venv = (options.venv or default_venv(purpose, options.stack)).absolute()
     return Environment(stack=options.stack, compiled=compiled, dev=dev, venv=venv, python=options.python)
 
 
 def default_venv(purpose: str, stack: str) -> Path:
-    """Return the folder for a purpose, ``''`` for everyday use. Stacks and mmcv flavours never share one."""
+    """Return the folder ``.venv-PURPOSE-STACK``, without an empty purpose (everyday use) and the default stack."""
     parts = ['.venv', purpose, '' if stack == 'openmmlab' else stack]
     return ROOT / '-'.join(part for part in parts if part)
 
 
 @contextmanager
 def clear_exits(when_interrupted: str):
-    """Turn a :class:`SetupError` into its message and exit code 1, an interruption into a hint and exit code 130."""
+    """In a ``with`` block, turn a SetupError into its message and exit code 1, an interruption into a hint and 130."""
     # A closed terminal or a cancelled CI job must stop pip and the compiler as Ctrl-C does.
     for name in ('SIGTERM', 'SIGHUP'):
         if hasattr(signal, name):
@@ -188,7 +188,7 @@ def prepare(environment: Environment) -> None:
 
 
 def install(environment: Environment, interpreter: Interpreter, wheel: Path | None) -> None:
-    """Run the steps and print a line of progress for each."""
+    """Run the steps of the installation and print a line of progress for each; without a ``wheel``, compile mmcv."""
     steps = list_steps(environment, interpreter, wheel)
     start = time.monotonic()
     for number, (title, action) in enumerate(steps, start=1):
@@ -198,7 +198,7 @@ def install(environment: Environment, interpreter: Interpreter, wheel: Path | No
 
 
 def list_steps(environment: Environment, interpreter: Interpreter, wheel: Path | None) -> list[tuple[str, Callable]]:
-    """Return the steps of the installation in order, as pairs of title and action."""
+    """Return the steps of the installation in order, as a list of (title, function without arguments)."""
     steps = [
         (
             f'making the virtual environment {display(environment.venv)} (Python {interpreter.version_text})',
@@ -261,19 +261,19 @@ def wheel_directory(environment: Environment, interpreter: Interpreter) -> Path:
 
 
 def mmcv_requirement(environment: Environment) -> str:
-    """Return the pinned source package of mmcv with its operators."""
+    """Return pip's requirement of the mmcv to compile, with its pinned version, such as ``mmcv==2.1.0``."""
     source = MMCV_SOURCES[environment.stack]
     return f'{source}=={pinned_version(f"{environment.stack}-full", source)}'
 
 
 def find_wheel(environment: Environment, interpreter: Interpreter) -> Path | None:
-    """Find the cached wheel of the pinned mmcv, or return None."""
+    """Return the path of the cached wheel of the pinned mmcv; None if there is none."""
     pattern = mmcv_requirement(environment).replace('-', '_').replace('==', '-') + '-*.whl'
     return next(wheel_directory(environment, interpreter).glob(pattern), None)
 
 
 def build_wheel(environment: Environment, interpreter: Interpreter) -> Path:
-    """Compile mmcv next to the cache folder and move it there, so that a cached wheel is always complete."""
+    """Compile mmcv next to the cache folder, move the complete wheel into it, and return the wheel's path."""
     directory = wheel_directory(environment, interpreter)
     directory.mkdir(parents=True, exist_ok=True)
     requirement = mmcv_requirement(environment)
@@ -289,7 +289,7 @@ def build_wheel(environment: Environment, interpreter: Interpreter) -> Path:
 
 
 def compile_variables() -> dict[str, str]:
-    """Return the variables of mmcv's build: CPU operators, no debug symbols, by default one job per core."""
+    """Return environment variables for mmcv's build: CPU operators, no debug symbols, by default one job per core."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
     return {
         'MMCV_WITH_OPS': '1',
@@ -304,14 +304,14 @@ def compile_variables() -> dict[str, str]:
 
 
 def choose_python(environment: Environment) -> str:
-    """Choose the requested interpreter, else that of the existing environment, else the running one."""
+    """Return the path of the requested interpreter, else of the existing environment's, else of the running one."""
     if environment.python:
         return environment.python
     return str(environment.executable) if environment.executable.exists() else sys.executable
 
 
 def inspect_python(path: str) -> Interpreter:
-    """Query an interpreter about itself. The query also runs on versions that are too old."""
+    """Run the interpreter at ``path`` and return its properties. This also works for versions that are too old."""
     question = (
         'import json, sys, sysconfig\n'
         'try:\n    import ensurepip, venv\n    has_venv = True\n'
@@ -341,7 +341,7 @@ def check_python(interpreter: Interpreter) -> None:
 
 
 def check_venv(environment: Environment, interpreter: Interpreter, stamp: dict) -> None:
-    """Reject a folder that holds something else. An unfinished environment of the same kind is accepted."""
+    """Raise a SetupError if the folder holds something other than an environment of this kind, finished or not."""
     venv = display(environment.venv)
     if not environment.venv.exists() or not any(environment.venv.iterdir()):
         return
@@ -367,7 +367,7 @@ def check_venv(environment: Environment, interpreter: Interpreter, stamp: dict) 
 
 
 def check_compiler(interpreter: Interpreter) -> None:
-    """Check for the compiler and the headers before the installation starts."""
+    """Raise a SetupError if the C++ compiler or the headers of Python are missing."""
     alternative = "or skip what needs compiling with run_tests.py's --fast"
     compiler = shlex.split(os.environ.get('CXX') or 'c++')[0]
     if shutil.which(compiler) is None:
@@ -384,7 +384,7 @@ def check_compiler(interpreter: Interpreter) -> None:
 
 
 def check_disk(environment: Environment) -> None:
-    """Compare the free disk space with the size of what is still to be installed."""
+    """Raise a SetupError if a disk has less free space than the packages still to be installed need."""
     still_to_install = GIGABYTES_NEEDED[environment.flavour] - directory_size(environment.venv) / 1e9
     needs = (
         (environment.venv, still_to_install, 'pass a directory on another disk as --venv'),
@@ -413,7 +413,7 @@ def existing_parent(path: Path) -> Path:
 
 
 def compute_fingerprint(environment: Environment, interpreter: Interpreter) -> str:
-    """Hash everything that determines an installed environment."""
+    """Return the SHA-256, as text, of everything that determines an installed environment."""
     digest = hashlib.sha256()
     # The editable install stores the path of the project.
     digest.update(repr((environment.kind, interpreter.version[:2], str(ROOT))).encode())
@@ -430,7 +430,7 @@ def read_stamp(environment: Environment) -> dict:
 
 
 def write_stamp(environment: Environment, fingerprint: str | None) -> None:
-    """Record the kind of the environment, and its fingerprint once everything is installed."""
+    """Record the kind of the environment and its fingerprint, None until everything is installed."""
     partial = environment.stamp.with_suffix('.partial')
     partial.write_text(json.dumps({'kind': environment.kind, 'fingerprint': fingerprint}))
     partial.replace(environment.stamp)
@@ -440,7 +440,7 @@ def write_stamp(environment: Environment, fingerprint: str | None) -> None:
 
 
 def read_requirements(name: str) -> dict[str, str]:
-    """Read the names and versions of a pinned file."""
+    """Return a dict from package to version, read from ``requirements/tested/<name>.txt``."""
     lines = (line.split('#')[0].strip() for line in (TESTED / f'{name}.txt').read_text().splitlines())
     return dict(line.split('==') for line in lines if line)
 
@@ -454,7 +454,7 @@ def describe(name: str) -> str:
 
 
 def constraints(environment: Environment) -> list:
-    """Return all pins as constraints for pip, so that no step changes what an earlier one installed."""
+    """Return pip's arguments (``-c FILE``, …) with all pins, so that no step changes what an earlier one installed."""
     files = [*environment.requirement_files, TESTED / 'constraints.txt']
     return [argument for path in files for argument in ('-c', path)]
 
@@ -468,7 +468,7 @@ def pip(environment: Environment, command: str, *arguments, extra_env: dict[str,
 
 
 def run_logged(environment: Environment, command: list, extra_env: dict[str, str] | None = None) -> None:
-    """Run a command, write its output to the log, print the elapsed time now and then, and explain a failure."""
+    """Run a command with its output in the log, print the elapsed time now and then, and explain a failure."""
     # Settings of the user's own pip and Python must not affect the environment.
     variables = {key: value for key, value in os.environ.items() if key not in ('PYTHONPATH', 'PYTHONHOME')}
     variables.update(PIP_USER='0', **(extra_env or {}))
@@ -501,7 +501,7 @@ def run(command: list, env: dict[str, str] | None = None, output=None, heartbeat
 
 
 def stop(child: subprocess.Popen) -> None:
-    """End the process group of a child with ever stronger signals."""
+    """End a child process and those it started: send SIGINT, then SIGTERM, then SIGKILL, until the child ends."""
     for name in ('SIGINT', 'SIGTERM', 'SIGKILL'):
         if child.poll() is not None:
             return
@@ -516,13 +516,13 @@ def stop(child: subprocess.Popen) -> None:
 
 
 def compile_progress(log: str) -> str:
-    """Return the last ``[12/106]`` of ninja in words, or an empty text if the log has none."""
+    """Return the last ``[12/106]`` of ninja as ``', 12 of 106 files compiled'``; an empty text if there is none."""
     counts = re.findall(r'^\s*\[(\d+)/(\d+)\]', log, flags=re.MULTILINE)
     return ', {} of {} files compiled'.format(*counts[-1]) if counts else ''
 
 
 def explain(environment: Environment, output: str) -> str:
-    """Explain a failed command in one sentence, followed by the end of its output."""
+    """Return one sentence that explains a failed command, followed by the end of the command's output."""
     tail = output.strip().splitlines()[-15:]
     recent = '\n'.join(output.splitlines()[-60:])
     reasons = (advice for pattern, advice in DIAGNOSES if re.search(pattern, recent))
@@ -539,7 +539,7 @@ def read_from(path: Path, begin: int) -> str:
 
 
 def display(path: Path) -> str:
-    """Shorten a path to the form that the user would type."""
+    """Return a path as the user would type it: relative if it is inside the current folder."""
     try:
         return str(path.absolute().relative_to(Path.cwd()))
     except ValueError:

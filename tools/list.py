@@ -15,7 +15,7 @@ from mmml_losses.utils.errors import UsageError
 
 
 def parse_args() -> tuple[tuple[str, ...], str]:
-    """Return the kinds to list, and the word to look for."""
+    """Return (kinds to list, word to look for); the word is empty if none is given."""
     parser = argparse.ArgumentParser(description='List the components, with one line each')
     parser.add_argument('kind', nargs='?', help=f'one of {", ".join(KINDS)}; all by default')
     parser.add_argument('word', nargs='?', help='show only lines with this word, in upper or lower case')
@@ -28,7 +28,7 @@ def parse_args() -> tuple[tuple[str, ...], str]:
 
 
 def rows_of(kind: str, entries: list[Entry]) -> list[dict[str, str]]:
-    """Return the entries of a kind as rows of a table."""
+    """Return table rows, dicts from column to text, one for each of the entries of a kind."""
     with_short_names = any(entry.short_names for entry in entries)
     return [
         {kind: entry.name}

@@ -1,8 +1,8 @@
-"""Write the labels that a config draws: ``python tools/make_labels.py CONFIG --out FILE.json``.
+"""Write the labels that label wrappers leave: ``python tools/make_labels.py CONFIG --out FILE.json``.
 
 The training set of the config must have ``MissingLabels``, ``SinglePositive``, ``PartialLabels`` or ``LongTailed``
-around a dataset, in any nesting. The file holds the labels that they leave, their settings, and a checksum of the
-dataset inside. Reads annotations only, no images. Train on it with ``mmml_losses.Relabelled``, see docs/labels.md.
+around a dataset, in any nesting. The file holds the labels that these wrappers leave, their settings, and a checksum
+of the dataset inside. Reads no images. Train on the file with ``mmml_losses.Relabelled``, see docs/labels.md.
 """
 
 from __future__ import annotations

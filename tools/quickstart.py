@@ -1,4 +1,4 @@
-"""Train a model and write a report, in one command, on a machine where nothing is installed.
+"""Train three models and write a report, in one command, on a machine where nothing is installed.
 
     python tools/quickstart.py
 

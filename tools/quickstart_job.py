@@ -44,7 +44,7 @@ PROGRESS = re.compile(r'Epoch\(train\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\].*?eta: (\S+
 
 @dataclass
 class Job:
-    """Starts trainings and tests, shows their progress, and stops them together."""
+    """Trainings and tests as child processes, with their progress on the screen; all of them stop together."""
 
     work_dir: Path
     lock: int
@@ -58,7 +58,7 @@ class Job:
             print(f'[{name}] {text}', flush=True)
 
     def train_and_test(self, name: str, config: str) -> Path:
-        """Train and test one run, or resume it, and return its predictions file."""
+        """Train and test one run, or resume it; return the path of its predictions file."""
         folder = self.work_dir / config
         predictions = folder / 'predictions.npz'
         self.put_aside_other_trainings(folder)
@@ -76,7 +76,7 @@ class Job:
         return predictions
 
     def put_aside_other_trainings(self, folder: Path) -> None:
-        """Rename the folder of a run of other code, configs or options: resuming it would mix two trainings."""
+        """Rename a run's folder if it is from other code, configs or options: resuming it would mix two trainings."""
         stamp = folder / 'fingerprint.txt'
         if folder.exists() and not stamp.is_file():
             raise RuntimeError(f'{shown(folder)} was made by something else: move it, or choose another --work-dir')
@@ -98,7 +98,7 @@ class Job:
         return digest.hexdigest()
 
     def call(self, name: str, tool: str, *arguments) -> None:
-        """Run a tool with one thread, its output in a log file and its progress on the screen."""
+        """Run the script ``tool`` with one thread, its output in a log file and its progress on the screen."""
         if self.stopping:
             raise KeyboardInterrupt
         log = self.work_dir / f'{arguments[0].stem}.{Path(tool).stem}.log'
@@ -133,13 +133,13 @@ class Job:
 
 
 def shown(path: Path) -> str:
-    """Shorten a path inside the current folder."""
+    """Return a path as text, relative to the current folder if it is inside."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 @contextlib.contextmanager
 def locked(work_dir: Path):
-    """Lock the folder against a second call, also while trainings of a killed call are still running."""
+    """Lock ``work_dir`` against a second call, and yield the file descriptor of the lock, which trainings inherit."""
     import fcntl
 
     work_dir.mkdir(parents=True, exist_ok=True)
@@ -153,7 +153,7 @@ def locked(work_dir: Path):
 
 
 def train_all(job: Job) -> dict[str, Path]:
-    """Run trainings in parallel with one thread each, which is faster than one after the other with more threads."""
+    """Run trainings in parallel with one thread each, which is fastest; return a dict from run to predictions file."""
     with ThreadPoolExecutor(max_workers=min(len(RUNS), os.cpu_count() or 1)) as pool:
         futures = {name: pool.submit(job.train_and_test, name, config) for name, config in RUNS.items()}
         try:
@@ -167,7 +167,7 @@ def train_all(job: Job) -> dict[str, Path]:
 
 
 def facts() -> dict[str, str]:
-    """Return facts about the runs for the report."""
+    """Return a dict from name to value of facts about the runs, for the report."""
     modules = torch, mmengine, mmml_losses
     return {
         'Configs': ', '.join(f'configs/{config}.py' for config in RUNS.values()),

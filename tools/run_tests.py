@@ -34,7 +34,7 @@ def parse_arguments(arguments: list[str] | None = None) -> tuple[argparse.Namesp
 
 
 def pytest_arguments(options: argparse.Namespace, extra: list[str]) -> list[str]:
-    """Return the arguments for pytest: defaults, tests to deselect without mmdet, and the arguments of the user."""
+    """Return the arguments for pytest: defaults, tests to deselect without mmdet, and ``extra``, the user's own."""
     # The tests of a file run in one process, because they share fixtures that train models. Debuggers need one process.
     default_processes = '0' if any(name in extra for name in DEBUGGERS) else '2'
     arguments = ['-n', options.processes or default_processes, '--dist', 'loadfile']

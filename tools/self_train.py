@@ -38,7 +38,7 @@ def log(message: str) -> None:
 
 
 def metric_rows(figures: Sequence[dict[str, float | None]]) -> list[dict[str, str]]:
-    """Return the rows of a table with the metrics of all rounds."""
+    """Return table rows, dicts from column to text: a row for each metric, a column for each round."""
     return [
         {'metric': name}
         | {

@@ -67,7 +67,7 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
 
 
 def use_test_time_augmentation(cfg: Config) -> None:
-    """Use the config's ``tta_model`` and ``tta_pipeline``, or average over an image and its mirror image."""
+    """Make ``cfg`` test with its ``tta_model`` and ``tta_pipeline``, by default the mean over an image and a flip."""
     pipeline = cfg.test_dataloader.dataset.pipeline
     if is_detector(cfg) and not {'tta_model', 'tta_pipeline'} <= cfg.keys():
         raise UsageError('--tta of a detector needs a tta_model and a tta_pipeline in the config')
@@ -80,7 +80,7 @@ def use_test_time_augmentation(cfg: Config) -> None:
 
 
 def save_detections(evaluator: Evaluator, file: str) -> None:
-    """Let the metric that matches detections to objects save them."""
+    """Make the metric that matches detections to objects save them to ``file``; raise a UsageError without one."""
     matching = [metric for metric in evaluator.metrics if isinstance(metric, DetectionCalibrationError)]
     if not matching:
         raise UsageError(
