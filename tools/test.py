@@ -67,7 +67,7 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
 
 
 def use_test_time_augmentation(cfg: Config) -> None:
-    """Make ``cfg`` test with its ``tta_model`` and ``tta_pipeline``, by default the mean over an image and a flip."""
+    """Make ``cfg`` test with its ``tta_model`` and ``tta_pipeline``, by default the mean of an image and its mirror."""
     pipeline = cfg.test_dataloader.dataset.pipeline
     if is_detector(cfg) and not {'tta_model', 'tta_pipeline'} <= cfg.keys():
         raise UsageError('--tta of a detector needs a tta_model and a tta_pipeline in the config')

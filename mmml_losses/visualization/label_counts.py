@@ -91,7 +91,7 @@ def _draw_counts(axes: Axes, summary: LabelSummary) -> None:
 
 
 def _draw_groups(axes: Axes, summary: LabelSummary) -> None:
-    """Mark head, medium and tail; write above each its number of classes and the images that a class needs for it."""
+    """Mark head, medium and tail; write above each its number of classes and its bound on images, like ``≥ 100``."""
     limits = dict(head=f'≥ {summary.head_from:,}', medium='', tail=f'< {summary.medium_from:,}')
     texts, centres = [], []
     left = 0.5

@@ -153,7 +153,7 @@ def _check_has_curve(loss: MultiLabelLoss) -> None:
 
 
 def _surroundings(loss: MultiLabelLoss, label: LabelKind, num_classes: int, opponent: float) -> tuple[Tensor, Tensor]:
-    """Return (logits, targets), both (n, c) float64: the label at [0, 0], and next to it those that the loss needs."""
+    """Return (logits, targets), both (n, c) float64: the label at [0, 0], and the other labels that the loss needs."""
     target = float(label == 'positive')
     other, rest = (-opponent if target else opponent), 1 - target
     way = getattr(loss, 'way', 'sample')

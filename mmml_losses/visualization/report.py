@@ -114,7 +114,7 @@ def write_report(
 
 
 def _percentages(columns: Mapping[str, Sequence[float]], best: Callable = max) -> list[page.Column]:
-    """Return table columns in percent from ``columns``: a dict from column name to fractions, one for each run."""
+    """Return ``columns``, a dict from name to one fraction for each run, as table columns in percent."""
     return [page.Column(name, [100 * value for value in values], best) for name, values in columns.items()]
 
 

@@ -110,7 +110,10 @@ class MultiLabelAP(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """Return a dict from metric name to a dict of :class:`MeanAveragePrecision`'s fields, ``value`` in percent."""
+        """Return a dict from metric name to a dict that describes the mean; empty before the first evaluation.
+
+        It holds ``value`` in percent, and how many classes (samples) are averaged, skipped and without a positive.
+        """
         return finite_or_none(
             {name: {**mean._asdict(), 'value': 100 * mean.value} for name, mean in self.means.items()}
         )
