@@ -1,1 +1,1 @@
-"""Readers of datasets, which make samples with labels from annotation files. CONTRIBUTING.md tells how to add one."""
+"""Dataset readers: classes that turn annotation files into labelled samples. CONTRIBUTING.md tells how to add one."""

@@ -1,4 +1,4 @@
-"""Read annotation files: json, csv and lists. An unfit file is an AnnotationError that names the file and the line."""
+"""Read json, csv and text annotation files. A malformed file raises an AnnotationError that names the file."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ Json = TypeVar('Json', dict, list)
 
 
 def read_json(path: str | os.PathLike, kind: type[Json]) -> Json:
-    """Read a json file; reject one that does not hold an object of ``kind``, dict or list."""
+    """Return the content of a json file; raise an AnnotationError unless it is of type ``kind``, dict or list."""
     try:
         content = json.loads(Path(path).read_text(encoding='utf-8'))
     # A json error and a UnicodeDecodeError are ValueErrors; nested too deep is a RecursionError.
@@ -31,7 +31,7 @@ def read_json(path: str | os.PathLike, kind: type[Json]) -> Json:
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
-    """Yield the stripped lines of a text file that are not blank, each with its number from 1."""
+    """Yield (line number from 1, stripped text) for each line of a UTF-8 text file that is not blank."""
     try:
         # A byte order mark, which some tools write, is no part of the first line.
         with Path(path).open(encoding='utf-8-sig') as file:
@@ -45,7 +45,7 @@ def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
 def read_csv(
     path: str | os.PathLike, columns: Sequence[str], delimiter: str = ','
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the requested columns of each row of a csv file, each with its line number; they must be in its header."""
+    """Yield (line number, tuple of the texts in ``columns``) for each row of a csv file, whose header names them."""
     try:
         with Path(path).open(encoding='utf-8-sig', newline='') as file:
             rows = csv.reader(file, delimiter=delimiter)
@@ -70,7 +70,7 @@ def read_csv(
 
 
 def read_listed(path: str | os.PathLike, what: str, listed_in: str | os.PathLike) -> bytes:
-    """Read a file that another file lists; ``what`` describes its content in the error if it does not exist."""
+    """Return a file's bytes. If it is missing, the error says ``what`` it holds and that ``listed_in`` refers to it."""
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
@@ -78,14 +78,14 @@ def read_listed(path: str | os.PathLike, what: str, listed_in: str | os.PathLike
 
 
 def require_keys(entry: object, keys: Sequence[str], place: str) -> None:
-    """Reject an entry of a json file that is not a dict, or lacks a key; ``place`` is its file and position."""
+    """Raise an AnnotationError that names ``place`` (file, position) unless ``entry`` is a dict with all ``keys``."""
     absent = [key for key in keys if not isinstance(entry, dict) or key not in entry]
     if absent:
         raise AnnotationError(f'{place}: must be a dict with {", ".join(absent)}')
 
 
 def reject_repeated(values: Iterable[Hashable], path: str | os.PathLike, what: str) -> None:
-    """Reject a file in which a value appears more than once; ``what`` is its kind, such as ``'image id'``."""
+    """Raise an AnnotationError if one of the file's ``values`` is repeated; ``what`` names them, as ``'image id'``."""
     seen = set()
     for value in values:
         if value in seen:
@@ -94,12 +94,12 @@ def reject_repeated(values: Iterable[Hashable], path: str | os.PathLike, what: s
 
 
 def read_class_list(path: str | os.PathLike, separator: str, *, header: str = '') -> dict[str, str]:
-    """Read a file with one class a line, as names by identifier.
+    """Read a text file with one class per line; return a dict from class identifier to class name, in file order.
 
     Args:
-        path: The file.
-        separator: What separates identifier and name, such as ``','``. An identifier alone is also the name.
-        header: Start of a first line that is no class.
+        path: The file; its lines are ``<identifier>`` or ``<identifier><separator><name>``.
+        separator: Text such as ``','``. In a line without it, the identifier is also the name.
+        header: A first line with this identifier is skipped as a header; ``''`` if the file has no header.
     """
     classes = []
     for number, line in read_lines(path):
@@ -118,23 +118,23 @@ def read_class_list(path: str | os.PathLike, separator: str, *, header: str = ''
 
 
 def distinct_names(classes: Mapping[str, str], identifiers: Iterable[str]) -> dict[str, str]:
-    """Return the names of some classes by identifier, and add the identifier to a name that several classes share."""
+    """Return a dict from ``identifiers`` to their names in ``classes``; a shared name becomes ``name (identifier)``."""
     names = {identifier: classes[identifier] for identifier in identifiers}
     counts = Counter(names.values())
     return {key: name if counts[name] == 1 else f'{name} ({key})' for key, name in names.items()}
 
 
 def box_problem(box: Any) -> str:
-    """Return why something is not a box ``[x, y, width, height]`` with an area; empty if it is one."""
+    """Return the error text for a box that is not ``[x, y, width, height]`` with an area; ``''`` if it is valid."""
     if not _is_box(box):
         return f'must be four numbers x, y, width and height, got {box!r}'
     return '' if box[2] > 0 and box[3] > 0 else f'must have an area, got {list(box)}'
 
 
 def read_box(box: Any, place: str, drop_degenerate: bool = False) -> list[float] | None:
-    """Return a box ``[x, y, width, height]`` as floats; reject anything else, with ``place`` in the error.
+    """Return a box ``[x, y, width, height]`` as floats; None if it has no area and ``drop_degenerate`` is set.
 
-    A box without an area gives None with ``drop_degenerate``; otherwise it is rejected.
+    Any other invalid box raises an AnnotationError, which begins with ``place`` (file and position of the box).
     """
     problem = box_problem(box)
     if not problem:

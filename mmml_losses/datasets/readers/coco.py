@@ -1,4 +1,4 @@
-"""COCO, or any dataset in COCO's format, read as one set of labels per image."""
+"""COCO, or any dataset in COCO's format, for multi-label classification."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 @DATASETS.register_module()
 class CocoMultiLabel(MultiLabelReader):
-    """Images of COCO 2014 or 2017 (``instances_*.json``) with the classes that appear in each.
+    """Images of COCO 2014 or 2017, each labelled with the classes of its objects.
 
-    The classes are the file's categories in the order of their ids, 80 for COCO. Every item is
-    ``dict(img_path=..., gt_label=[class indices, ascending], label_areas=[...], img_id=...)``, in the order of the
-    file's images; see :class:`MultiLabelReader`.
+    The classes are the file's categories, sorted by category id; COCO has 80. Each sample is ``dict(img_path=...,
+    gt_label=[ascending class indices], label_areas=[...], img_id=...)``, in the file's image order. ``label_areas``
+    has, for each class in ``gt_label``, its largest object's area as a fraction of the image; NaN if unknown.
 
     Args:
-        ann_file: Annotation file in COCO's format.
+        ann_file: Annotation file in COCO's format, such as ``instances_train2014.json``.
         with_crowd: Count a class that appears only as a crowd (``iscrowd``) as present, as most published code does.
-        with_boxes: Give every item what a detector of MMDetection needs: ``height``, ``width`` and ``instances``, the
-            boxes of its objects, of which crowds are to be ignored.
+        with_boxes: Add what detectors of MMDetection need: ``height``, ``width`` and ``instances``, the object boxes.
+            Boxes of crowds are marked as ignored.
         *args: Further arguments of :class:`MultiLabelReader`. With ``drop_empty``, as in most papers, 82,081 of the
             82,783 images of train2014 remain.
         **kwargs: Further arguments of :class:`MultiLabelReader`.
@@ -48,7 +48,7 @@ class CocoMultiLabel(MultiLabelReader):
         super().__init__(ann_file, *args, **kwargs)
 
     def read_samples(self) -> Iterator[dict]:
-        """Yield the images of the file with the classes in each."""
+        """Yield a dict for each image: path, id, present classes, their areas and, with ``with_boxes``, the boxes."""
         coco = _read_coco(self.ann_file)
         names = {category_id: coco.cats[category_id]['name'] for category_id in sorted(coco.cats)}
         classes = self.choose_classes(list(names.values()), self.ann_file)
@@ -67,7 +67,7 @@ class CocoMultiLabel(MultiLabelReader):
             yield sample
 
     def _areas(self, image: dict, annotations: Iterable[dict], class_of_category: dict[int, int]) -> dict[int, float]:
-        """Return the classes in an image, each with the area of its largest object as a fraction of the image."""
+        """Return a dict from present class to its largest object's area, as a fraction of the image; NaN if unknown."""
         areas: dict[int, float] = {}
         size = image.get('width', 1) * image.get('height', 1) or 1
         for annotation in annotations:
@@ -79,7 +79,7 @@ class CocoMultiLabel(MultiLabelReader):
         return areas
 
     def _boxes(self, image: dict, annotations: Iterable[dict], class_of_category: dict[int, int]) -> dict:
-        """Return the size of an image and its boxes in the form of MMDetection's ``CocoDataset``."""
+        """Return ``dict(height, width, instances)`` of an image, with boxes as in MMDetection's ``CocoDataset``."""
         try:
             width, height = image['width'], image['height']
             boxes = [
@@ -104,7 +104,7 @@ class CocoMultiLabel(MultiLabelReader):
 
 
 def _area(annotation: dict) -> float:
-    """Return the area of an object in pixels, if possible of its outline; NaN if it is unknown."""
+    """Return the area of an object in pixels: of its outline, or else of its box; NaN if the annotation has neither."""
     if 'area' in annotation:
         return annotation['area']
     if 'bbox' in annotation:
@@ -113,7 +113,7 @@ def _area(annotation: dict) -> float:
 
 
 def _read_coco(path: str) -> COCO:
-    """Read a file with pycocotools, without what it prints; raise an AnnotationError for a file that is unfit."""
+    """Load a COCO file with pycocotools without its printed output; raise an AnnotationError for a malformed file."""
     # Imported here so that looking up another dataset does not need pycocotools.
     from pycocotools.coco import COCO
 
@@ -134,7 +134,7 @@ def _read_coco(path: str) -> COCO:
 
 
 def _find_problem(coco: COCO) -> str:
-    """Return why a file that pycocotools accepts is unfit; empty if it is fit."""
+    """Return the error text for a malformed file that pycocotools nevertheless loads; ``''`` if the file is valid."""
     absent = [key for key in ('images', 'annotations', 'categories') if key not in coco.dataset]
     if absent:
         return f'it has no {" and no ".join(map(repr, absent))}'

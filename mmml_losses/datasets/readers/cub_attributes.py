@@ -1,4 +1,4 @@
-"""CUB-200-2011: birds with 312 attributes."""
+"""CUB-200-2011: bird images with 312 binary attributes."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,30 +19,29 @@ PRESENT = 8  # added to the certainty in the codes of labels
 
 @DATASETS.register_module()
 class CUBAttributes(MultiLabelReader):
-    """Images of CUB-200-2011 with the attributes that annotators saw in each.
+    """Images of CUB-200-2011, each labelled with the attributes that annotators saw in it.
 
-    The files are where the official archive unpacks them. ``attributes.txt`` is next to the folder, in the folder, or
-    in its ``attributes``::
+    The files must be where the official archive unpacks them. ``attributes.txt`` may be in ``data_root``, in its parent
+    folder, or in its subfolder ``attributes``::
 
         data/attributes.txt
         data/CUB_200_2011/
           images.txt, train_test_split.txt, images/
           attributes/certainties.txt, attributes/image_attribute_labels.txt
 
-    A line of ``image_attribute_labels.txt`` is ``<image id> <attribute id> <is_present> <certainty id> <time>``. A few
-    lines of the official file have one or two columns more; only the first four are read. Every image must have one
-    line for each attribute.
+    A line of ``image_attribute_labels.txt`` is ``<image id> <attribute id> <is_present> <certainty id> <time>``. Extra
+    columns in a few official lines are ignored. Every image must have one line for each attribute.
 
-    Every item is ``dict(img_path=..., gt_label=[...], img_id=...)``, in the order of ``images.txt``, and has
-    ``gt_score`` where ``min_certainty`` makes labels unknown; see :class:`MultiLabelReader`.
+    Each sample is ``dict(img_path=..., gt_label=[indices of present attributes], img_id=...)``, in the order of
+    ``images.txt``. With ``min_certainty`` above 1 it also has ``gt_score``, (312,) with 1, 0 and -1 for unknown.
 
     Args:
         data_root: Folder of the dataset.
-        split: ``'train'`` or ``'test'``, 5,994 and 5,794 images.
-        min_certainty: Labels of less certainty become unknown, present and absent ones alike. The certainties are 1 not
-            visible, 2 guessed, 3 probable and 4 definite. With 1, the default, every label stays as it is: the LASD
-            paper names no threshold for its 31.4 positives an image.
-        data_prefix: Folder of the images.
+        split: ``'train'`` (5,994 images) or ``'test'`` (5,794 images).
+        min_certainty: Least certainty of a known label: 1 not visible, 2 guessed, 3 probable or 4 definite. Less
+            certain labels become unknown, whether present or absent. The default 1 keeps every label, because the LASD
+            paper reports 31.4 positives per image and names no threshold.
+        data_prefix: Folder of the images, relative to ``data_root``.
         **kwargs: Further arguments of :class:`MultiLabelReader`.
 
     Example:
@@ -69,7 +68,7 @@ class CUBAttributes(MultiLabelReader):
         )
 
     def annotation_files(self) -> list[str]:
-        """Return the paths of the five text files; ``attributes.txt`` is searched for in three folders."""
+        """Return five paths: images, split, attributes (the ``attributes.txt`` found first), certainties, labels."""
         root = Path(self.data_root)
         places = [folder / 'attributes.txt' for folder in (root.resolve().parent, root / 'attributes', root)]
         attributes = next(filter(Path.is_file, places), places[0])
@@ -77,7 +76,7 @@ class CUBAttributes(MultiLabelReader):
         return [*map(str, (first, second, attributes, third)), self.ann_file]
 
     def read_samples(self) -> Iterator[dict]:
-        """Yield the images of the split with their attributes."""
+        """Yield a dict for each image of the split: path, id, present and, by ``min_certainty``, unknown attributes."""
         images_file, split_file, attributes_file, certainties_file, labels_file = self.annotation_files()
         names = _read_names(images_file, 'image')
         parts = _read_split(split_file, names)
@@ -99,12 +98,12 @@ class CUBAttributes(MultiLabelReader):
 
 
 def _read_names(path: str, what: str) -> dict[int, str]:
-    """Return the name of each id in a file with lines ``<id> <name>``."""
+    """Return a dict from id to name, from a file with lines ``<id> <name>``; ``what`` names the ids in errors."""
     return {key: name for _, key, name in _read_rows(path, what)}
 
 
 def _read_split(path: str, images: Mapping[int, str]) -> dict[int, str]:
-    """Return the split of each image id, ``'1'`` (train) or ``'0'`` (test)."""
+    """Return a dict from image id to ``'1'`` (train) or ``'0'`` (test); the ids must be exactly those in ``images``."""
     parts = {}
     for number, image_id, part in _read_rows(path, 'image'):
         if image_id not in images:
@@ -119,7 +118,7 @@ def _read_split(path: str, images: Mapping[int, str]) -> dict[int, str]:
 
 
 def _read_rows(path: str, what: str) -> Iterator[tuple[int, int, str]]:
-    """Yield the lines ``<id> <name>`` of a file, as number of the line, id and name."""
+    """Yield (line number, id, name) for each line ``<id> <name>`` of a file; ``what`` names the ids in errors."""
     known = set()
     for number, line in read_lines(path):
         key, _, name = line.partition(' ')
@@ -134,14 +133,14 @@ def _read_rows(path: str, what: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _check_certainties(path: str) -> None:
-    """Reject certainties with another meaning than the official ones, which ``min_certainty`` assumes."""
+    """Raise an AnnotationError unless the certainty ids have the official meanings that ``min_certainty`` assumes."""
     names = _read_names(path, 'certainty')
     if tuple(names) != CERTAINTIES or 'not visible' not in names[1] or 'definitely' not in names[4]:
         raise AnnotationError(f"{path} must go from '1 not visible' to '4 definitely', got {names}")
 
 
 def _read_labels(path: str, images: list[int], attributes: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return whether each image has each attribute, and the certainty ids, both (images, attributes)."""
+    """Return (present, certainty), (N, C) bool and uint8 1 to 4, for the ids ``images`` and ``attributes`` in order."""
     # The official file has 3.7 million lines: ids are looked up as they are written, and each line makes one byte.
     start_of_image = {str(image): row * len(attributes) for row, image in enumerate(images)}
     column_of = {str(attribute): column for column, attribute in enumerate(attributes)}
@@ -173,7 +172,7 @@ def _read_labels(path: str, images: list[int], attributes: list[int]) -> tuple[n
 
 
 def _problem(fields: list[str], images: dict, attributes: dict) -> str:
-    """Return why a line of the labels could not be read; called for such lines only."""
+    """Return the error text for a malformed label line; ``images`` and ``attributes`` have the valid ids as keys."""
     if len(fields) < 4:
         return 'must be an image id, an attribute id, is_present, a certainty id and a time'
     if fields[0] not in images:

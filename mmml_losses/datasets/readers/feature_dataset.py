@@ -1,4 +1,4 @@
-"""Frozen features with labels, as a dataset that a linear or MLP head trains on in seconds."""
+"""Precomputed features with labels, as a dataset; a linear or MLP head trains on them in seconds."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -17,30 +17,30 @@ BLOCK = 1024
 
 @DATASETS.register_module()
 class FeatureDataset(MultiLabelReader):
-    """Features and labels of an ``.npz`` file, such as ``tools/extract_features.py`` writes; read without pickle.
+    """Precomputed features and labels of an ``.npz`` file, such as ``tools/extract_features.py`` writes.
 
-    The file holds ``features`` (N, D) of floats; ``labels`` (N, C) with 1 positive, 0 negative and -1 unknown, or soft
-    labels between 0 and 1; and optionally ``ids`` (N,), integers or text that name the samples, and ``classes`` (C,),
-    the names of the classes. One file may hold several splits, as ``train_features``, ``train_labels`` and so on, which
-    share ``classes``.
+    The file holds ``features``, (N, D) floats, and ``labels``, (N, C) with 1 positive, 0 negative, -1 unknown, or soft
+    labels between 0 and 1. Optional arrays are ``ids`` (N,), sample ids as integers or text, and ``classes`` (C,), the
+    class names. One file may hold several splits, as ``train_features``, ``train_labels`` and so on, which share
+    ``classes``. Pickled arrays are rejected.
 
-    Uncompressed features (``numpy.savez``) stay in the file and are read sample by sample; the workers of a dataloader
-    share the system's cache of the file. A data info has ``features``, a read-only view of a row that the pipeline
-    copies; the labels of every reader; ``img_id``, the id of the file; and ``sample_name``, the id as text, or else the
-    number of the row.
+    Uncompressed features (``numpy.savez``) stay on disk and are read sample by sample; dataloader workers share the
+    system's file cache. Each sample has ``features``, (D,), a read-only view that the pipeline copies first;
+    ``gt_label`` and ``gt_score`` as in :class:`MultiLabelReader`; ``img_id``, the id, if the file has ids; and
+    ``sample_name``, the id as text, or else the row number.
 
     Args:
-        ann_file: The file.
-        split: Prefix of the names of the arrays: ``'train'`` means ``train_features``, ``train_labels`` and
-            ``train_ids``. Without it they are ``features``, ``labels`` and ``ids``.
-        features: Another name of the array of features.
-        labels: Another name of the array of labels.
-        ids: Another name of the array of ids, which then must exist.
-        classes: Another name of the array of class names, which then must exist. Without such an array the names are
-            the class indices.
+        ann_file: The ``.npz`` file.
+        split: Prefix of the array names: ``'train'`` means ``train_features``, ``train_labels`` and ``train_ids``. By
+            default there is no prefix.
+        features: Name of the feature array, in place of the default name.
+        labels: Name of the label array, in place of the default name.
+        ids: Name of the id array, in place of the default name; the array must then exist.
+        classes: Name of the array of class names, in place of ``'classes'``; the array must then exist. In a file
+            without class names, the class indices are the names.
         data_root: Folder that ``ann_file`` is relative to.
-        metainfo: ``classes`` chooses some of the classes by name and fixes their order.
-        pipeline: Transforms, which find the features of a sample as ``features``, (D,).
+        metainfo: Dict whose ``classes`` selects some of the classes by name and fixes their order.
+        pipeline: Transforms of the data info, whose ``features`` are (D,).
         **kwargs: ``drop_empty`` and further arguments of :class:`mmengine.dataset.BaseDataset`.
 
     Example:
@@ -72,11 +72,11 @@ class FeatureDataset(MultiLabelReader):
         super().__init__(ann_file, data_root, metainfo=metainfo, pipeline=[_copy_features, *pipeline], **kwargs)
 
     def image_folders(self) -> list[str]:
-        """Return an empty list, because features need no images."""
+        """Return an empty list of required folders, because a feature file needs no images."""
         return []
 
     def read_samples(self) -> Iterator[dict]:
-        """Yield the samples; ``row`` is the position of their features in the file, which are not read here."""
+        """Yield a dict for each sample: class indices, ``row`` (index in the arrays) and, if stored, ``img_id``."""
         file = FeatureFile(self.ann_file)
         self._features = file.array(self.features_name)
         features = self._features.values
@@ -95,7 +95,7 @@ class FeatureDataset(MultiLabelReader):
 
     @force_full_init
     def get_data_info(self, idx: int) -> dict:
-        """Return the data info of a sample, with its features as a view of the file."""
+        """Return the data info (dict) of a sample; its ``features``, (D,), are a read-only view of the stored array."""
         info = super().get_data_info(idx)
         row = info.pop('row')
         info['features'] = self._features.values[row]
@@ -104,17 +104,17 @@ class FeatureDataset(MultiLabelReader):
 
     @force_full_init
     def rows(self) -> np.ndarray:
-        """Return the positions of the samples of this dataset in the arrays of the file, (N,)."""
+        """Return the row index of each sample in the arrays of the file, (N,) int; a filtered dataset skips rows."""
         return np.array([super(FeatureDataset, self).get_data_info(idx)['row'] for idx in range(len(self))], dtype=int)
 
     def feature_blocks(self) -> Iterator[np.ndarray]:
-        """Yield the features of this dataset in its order, a thousand samples at a time, (n, D)."""
+        """Yield the features of all samples in dataset order, as arrays (n, D) with n at most 1,024."""
         for rows in _blocks(self.rows()):
             yield self._features.values[rows]
 
     @force_full_init
     def label_array(self, name: str) -> np.ndarray:
-        """Read another array of labels for this dataset's samples, (N, C) int8, or float32 if some are soft."""
+        """Read the array ``name`` of the file as labels of the dataset, (N, C) int8, or float32 if some are soft."""
         labels = FeatureFile(self.ann_file).array(name).values
         return self._checked_labels(labels, name)[self.rows()]
 
@@ -134,7 +134,7 @@ class FeatureDataset(MultiLabelReader):
         return names.tolist()
 
     def _checked_labels(self, labels: np.ndarray, name: str) -> np.ndarray:
-        """Return the labels of the chosen classes for all rows of the file; reject labels with other values."""
+        """Return the chosen classes' columns, int8 or float32 (soft); reject bad labels, naming the array ``name``."""
         expected = (len(self._features.values), self._num_columns)
         if labels.shape != expected or labels.dtype.kind not in 'biuf':
             raise self._error(name, f'labels must be numbers {expected}', labels)
@@ -158,10 +158,10 @@ class FeatureDataset(MultiLabelReader):
 
 
 def sparse_labels(labels: np.ndarray) -> Iterator[dict]:
-    """Yield a dict with the sparse labels of :class:`MultiLabelReader` for each row of labels (N, C)."""
+    """Yield a dict of class indices for each row of ``labels`` (N, C), with the keys of :class:`MultiLabelReader`."""
     num_unknown = sum(int((block == UNKNOWN).sum()) for block in _blocks(labels))
     num_negative = sum(int((block == NEGATIVE).sum()) for block in _blocks(labels))
-    # The shorter list, the same one for all samples.
+    # List the rarer of the two values; all samples list the same value.
     listed = dict(negative_label=NEGATIVE) if num_unknown > num_negative else dict(unknown_label=UNKNOWN)
     for block in _blocks(labels):
         columns = dict(gt_label=columns_of(block > NEGATIVE))
@@ -175,9 +175,9 @@ def sparse_labels(labels: np.ndarray) -> Iterator[dict]:
 
 
 def feature_statistics(datasets: Iterable[FeatureDataset]) -> tuple[np.ndarray, np.ndarray]:
-    """Compute mean and standard deviation of each feature over all samples, (D,) float64, in one pass over blocks.
+    """Return (mean, standard deviation) of each feature over the samples of all datasets, both (D,) float64.
 
-    A constant feature has the deviation 1, so that a division by it changes nothing. All datasets must have the same D.
+    Reads the data once, in blocks. A constant feature gets the deviation 1, for safe division. All D must be equal.
     """
     count, mean, squares = 0, np.zeros(()), np.zeros(())
     for dataset in datasets:

@@ -1,4 +1,4 @@
-"""ImageNet as a multi-label dataset in which every image has one label."""
+"""ImageNet as a multi-label dataset in which every image has exactly one positive label."""
 
 import os
 from collections.abc import Iterator
@@ -19,23 +19,23 @@ EXTENSIONS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif')
 class ImageNetMultiLabel(MultiLabelReader):
     """Images of ImageNet, or of any dataset in its layout, each with the one class it was labelled with.
 
-    Every item is ``dict(img_path=..., gt_label=[class index], img_id='n01440764_10026')``; see
-    :class:`MultiLabelReader`. The layouts and class indices are the same as in mmpretrain's ``ImageNet``:
+    Each sample is ``dict(img_path=..., gt_label=[class index], img_id='n01440764_10026')``. With ``others='unknown'``
+    it also has ``gt_score`` (C,). Two layouts are read, with the class indices of mmpretrain's ``ImageNet``:
 
-    - a folder for each class, ``train/n01440764/n01440764_10026.JPEG``: the classes are the folders in alphabetical
-      order, or the classes of ``classes_file``, in its order;
-    - a list with a path and a class index a line, ``meta/train.txt``: ``classes_file`` or ``classes`` in metainfo names
-      the class of each index.
+    - One folder for each class, such as ``train/n01440764/n01440764_10026.JPEG``. The classes are the folder names in
+      alphabetical order, or the classes of ``classes_file`` in the order of that file.
+    - A list file such as ``meta/train.txt`` with ``<path> <class index>`` in each line. ``classes_file``, or
+      ``classes`` in metainfo, names the class of each index.
 
     Args:
         data_root: Folder that all other paths are relative to.
         split: ``'train'`` or ``'val'``. The labels of the test set are not public.
-        ann_file: The list; by default ``meta/<split>.txt`` if it exists, and otherwise none.
+        ann_file: The list file; by default ``meta/<split>.txt`` if it exists, and otherwise the class folders are read.
         data_prefix: Folder of the images; the name of the split by default.
-        classes_file: Classes, one a line: the identifier, alone or with a space and the name behind it
-            (``n01440764 tench, Tinca tinca``). Where classes share a name, the identifier is added to it.
-        others: Label of all other classes of an image: ``'negative'``, or ``'unknown'`` (-1), since an image may show
-            several of them.
+        classes_file: Text file with ``<identifier>`` or ``<identifier> <name>`` in each line (``n01440764 tench, Tinca
+            tinca``). A name that several classes share becomes ``name (identifier)``.
+        others: Label of an image's other classes: ``'negative'``, or ``'unknown'`` (-1), since an image may show
+            several.
         **kwargs: Further arguments of :class:`MultiLabelReader`.
 
     Example:
@@ -65,7 +65,7 @@ class ImageNetMultiLabel(MultiLabelReader):
         super().__init__(ann_file, data_root, data_prefix or split, **kwargs)
 
     def read_samples(self) -> Iterator[dict]:
-        """Yield the images with the class of each."""
+        """Yield a dict for each image: path, id and [class index], or [] if metainfo leaves out its class."""
         for path, label in self._read_list() if self.ann_file else self._read_folders():
             name = path[path.rfind('/') + 1 :]
             image_id = name.rpartition('.')[0] or name
@@ -124,7 +124,7 @@ class ImageNetMultiLabel(MultiLabelReader):
 
 
 def _images_below(folder: str) -> Iterator[str]:
-    """Yield the paths of the images below a folder, relative to it."""
+    """Yield the path of each image file in a folder and its subfolders, relative to the folder."""
     for parent, _, files in os.walk(folder):
         within = os.path.relpath(parent, folder)
         for file in files:

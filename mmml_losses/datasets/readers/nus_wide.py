@@ -1,4 +1,4 @@
-"""NUS-WIDE with its 81 concepts, in the splits that are in use."""
+"""NUS-WIDE: web images with 81 concepts, in the three versions of its train and test split that papers use."""
 
 from collections.abc import Iterator
 
@@ -31,31 +31,31 @@ NUS_WIDE_CONCEPTS = (
 
 @DATASETS.register_module()
 class NUSWIDE(MultiLabelReader):
-    """Images of NUS-WIDE with the concepts that people saw in each.
+    """Images of NUS-WIDE, each labelled with the concepts that annotators saw in it.
 
-    Every item is ``dict(img_path=..., gt_label=[class indices, ascending], img_id='actor/0001_2124494179.jpg')``, in
-    the order of the file; see :class:`MultiLabelReader`. The classes are the 81 concepts in alphabetical order.
+    Each sample is ``dict(img_path=..., gt_label=[ascending class indices], img_id='actor/0001_2124494179.jpg')``, in
+    the order of the image list. The classes are the 81 concepts in alphabetical order.
 
-    ``protocol`` chooses the images of a split:
+    ``protocol`` decides which images form the train and test splits:
 
-    - ``'csv'``: all images of a table with the columns ``filepath``, ``label`` (concepts, as ``"['clouds', 'sky']"`` or
-      with commas alone) and ``split_name`` (``train``, and ``val`` or ``test``), as published with ASL. All have a
-      label; the Hill and SPLC paper counts 119,103 and 50,720.
+    - ``'csv'``: The split published with ASL, a csv file with the columns ``filepath``, ``label`` (concepts, as
+      ``"['clouds', 'sky']"`` or ``clouds,sky``) and ``split_name`` (``train``; ``val`` or ``test`` mean test). Each
+      image has a label. The Hill and SPLC paper counts 119,103 train and 50,720 test images.
     - ``'official'``: ``ImageList/{Train,Test}Imagelist.txt`` with ``Groundtruth/TrainTestLabels``, 161,789 and 107,859.
-    - ``'combined'``: the official lists together, split again. ``split_file`` lists the images; without it
-      ``train_images`` of them are drawn, by their names, after ``skip_missing`` and ``drop_empty`` left out images. The
-      LASD paper had 210,260 left, for 150,000 and 60,260; its split is not published. Other images give another split.
+    - ``'combined'``: Both official lists joined and split anew. ``split_file`` lists the images of the split. Without
+      it, ``train_images`` of the images that ``skip_missing`` and ``drop_empty`` keep are drawn at random, by name and
+      seed; the split depends on the images kept. The LASD paper kept 150,000 and 60,260, in an unpublished split.
 
     Args:
         data_root: Folder that all other paths are relative to.
         split: ``'train'`` or ``'test'``.
         protocol: ``'csv'``, ``'official'`` or ``'combined'``.
         data_prefix: Folder of the images.
-        csv_file: The table, for ``'csv'``.
-        split_file: Images of the split, one a line, for ``'combined'``.
-        train_images: Number of images that are drawn for training, for ``'combined'``; the rest is for testing.
-        seed: Seed of the draw. Both splits must have the same.
-        concepts_file: Names of other concepts, one a line, such as ``ConceptsList/Concepts81.txt``.
+        csv_file: The csv file of images, for ``'csv'``.
+        split_file: Text file with the images of the split, one per line, for ``'combined'``; none by default.
+        train_images: Number of images drawn for training, for ``'combined'``; the remaining images are for testing.
+        seed: Seed of that draw. It must be equal for train and test, so that no image is in both.
+        concepts_file: Text file with concept names, one per line, in place of the built-in 81 concepts.
         **kwargs: Further arguments of :class:`MultiLabelReader`.
 
     Example:
@@ -93,11 +93,11 @@ class NUSWIDE(MultiLabelReader):
         super().__init__(csv_file if protocol == 'csv' else '', data_root, data_prefix, **kwargs)
 
     def image_folders(self) -> list[str]:
-        """Return the folders of the images and of the official labels, which must exist and not be empty."""
+        """Return the image folder and, unless ``protocol`` is ``'csv'``, the label folder; each must have files."""
         return super().image_folders() + [self.path_below_root(LABEL_FOLDER)] * (self.protocol != 'csv')
 
     def load_data_list(self) -> list[dict]:
-        """Read the annotation files, and draw the images of the split if needed."""
+        """Return one dict per image of the split; ``'combined'`` without ``split_file`` draws the split at random."""
         samples = super().load_data_list()
         if self.protocol != 'combined' or self.split_file:
             return samples
@@ -114,7 +114,7 @@ class NUSWIDE(MultiLabelReader):
         return [sample for sample, chosen in zip(samples, in_train == (self.split == 'train'), strict=True) if chosen]
 
     def read_samples(self) -> Iterator[dict]:
-        """Yield the images of the protocol with the concepts in each."""
+        """Yield a dict (path, class indices, id) for each image; with a random split, for the images of both splits."""
         classes = self.choose_classes(self._concepts(), self.concepts_file or type(self).__name__)
         if self.protocol == 'csv':
             yield from self._read_table()
@@ -150,7 +150,7 @@ class NUSWIDE(MultiLabelReader):
                 yield dict(img_path=self.image_path(name, place), gt_label=labels, img_id=name)
 
     def _read_part(self, part: str, classes: dict[str, int]) -> list[tuple[str, list[int]]]:
-        """Return the images of an official list, each with its labels."""
+        """Return [(image name, class indices)] for the official list ``part``, ``'Train'`` or ``'Test'``."""
         list_file = self.path_below_root(LIST_FILE.format(part))
         names = [_with_slashes(line) for _, line in read_lines(list_file)]
         table = np.empty((len(names), len(classes)), dtype=bool)
@@ -170,12 +170,12 @@ class NUSWIDE(MultiLabelReader):
 
 
 def _with_slashes(name: str) -> str:
-    """Return a path with slashes in place of the backslashes of Windows."""
+    """Return a stripped path with ``/`` in place of the backslashes of Windows."""
     return name.strip().replace('\\', '/')
 
 
 def _listed(label: str) -> list[str]:
-    """Return the concepts of a list that is written as in Python, or with commas alone."""
+    """Return the concepts in a text such as ``"['clouds', 'sky']"`` or ``clouds,sky`` as a list."""
     inner = label.strip()
     if inner.startswith('[') and inner.endswith(']'):
         inner = inner[1:-1].strip()
@@ -185,7 +185,7 @@ def _listed(label: str) -> list[str]:
 
 
 def _read_column(path: str, length: int, listed_in: str) -> np.ndarray:
-    """Read a file with a line 0 or 1 for each of ``length`` images, as (length,) bool."""
+    """Return a file's labels, one 0 or 1 per image, as (length,) bool; ``listed_in`` is the image list, for errors."""
     values = read_listed(path, 'the labels of the images', listed_in).split()
     if len(values) != length:
         raise AnnotationError(

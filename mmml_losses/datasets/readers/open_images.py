@@ -1,4 +1,4 @@
-"""Open Images with its labels per image: verified positives, verified negatives, and the rest unknown."""
+"""Open Images with image-level labels: positives and negatives verified by people; all other labels are unknown."""
 
 import re
 from array import array
@@ -14,37 +14,37 @@ from .annotation_files import distinct_names, read_class_list, read_csv
 from .reader import MultiLabelReader
 
 OTHERS = ('unknown', 'negative')
-# Statements of the rows about a class in an image, combined by bitwise or.
+# Codes of what a row states about a class in an image. Several rows are combined by bitwise or.
 PERSON_YES, PERSON_NO, MACHINE_YES = 1, 2, 4
 
 
 @DATASETS.register_module()
 class OpenImages(MultiLabelReader):
-    """Images of Open Images with the classes that people confirmed or ruled out in each.
+    """Images of Open Images, labelled with the classes that people confirmed or ruled out in each image.
 
-    Reads the tables of image labels of all versions (columns ``ImageID``, ``Source``, ``LabelName``, ``Confidence``).
-    A row with confidence 1 makes a positive, one with 0 a negative, and every other class is unknown. Every item is
-    ``dict(img_path=..., gt_label=[...], gt_score=..., img_id='000002b66c9c498e')``, in the order in which the images
-    appear; see :class:`MultiLabelReader`. Images are ``<ImageID>.jpg``.
+    Reads the csv files of image-level labels, of all versions (columns ``ImageID``, ``Source``, ``LabelName``,
+    ``Confidence``). For an image and a class, a row with confidence 1 means positive, a row with 0 negative, and no row
+    unknown. Each sample is ``dict(img_path=..., gt_label=[...], gt_score=(C,), img_id='000002b66c9c498e')``, in the
+    order in which the images first appear. The image file is ``<ImageID>.jpg``.
 
-    - Where people disagree, with rows 1 and 0 for one image and class, the label is unknown.
-    - Rows of classes that are not listed are skipped, and images without any known label are left out.
-    - A label does not imply more general classes: a row is needed for each.
+    - If people disagree (rows 1 and 0 for one image and class), the label is unknown.
+    - Rows of classes outside of ``classes_file`` are skipped, and images without any known label are left out.
+    - A label does not imply its parent classes; each of these needs a row of its own.
 
     Args:
-        ann_file: Table of image labels.
-        classes_file: The classes in their order: an identifier such as ``/m/011k07`` a line, or identifier and name
-            with a comma, with or without a header. The lists of trainable classes (9,605 in version 6) and of class
-            descriptions will do; the 567 classes of the Hill and SPLC paper are not published.
+        ann_file: csv file of image-level labels.
+        classes_file: The classes in the order of their indices, one per line: an identifier such as ``/m/011k07``, or
+            ``identifier,name``; a header is skipped. The official files of trainable classes (9,605 in version 6) and
+            of class descriptions fit. The 567 classes of the Hill and SPLC paper are not published.
         data_root: Folder that the files and ``data_prefix`` are relative to.
         data_prefix: Folder of the images.
-        descriptions_file: Class descriptions to take the names from, where ``classes_file`` has none. The identifier is
-            added to a name that several classes have.
-        others: Label of a class without a row, ``'unknown'``, or ``'negative'`` as losses for missing labels assume.
-        machine_confidence: Least confidence with which a row of the source ``machine`` makes a positive where no person
-            judged; other such rows are skipped. By default a table with such rows is rejected.
-        **kwargs: Further arguments of :class:`MultiLabelReader`. Many images are no longer available: ``skip_missing``
-            leaves those out.
+        descriptions_file: File with ``identifier,name`` in each line, if ``classes_file`` has no names. A name that
+            several classes share becomes ``name (identifier)``.
+        others: Label of a class without a row: ``'unknown'``, or ``'negative'`` as losses for missing labels assume.
+        machine_confidence: Least confidence at which a row of the source ``machine`` makes a positive, if no person
+            judged the class; machine rows below it are skipped. By default (None) a file with machine rows is rejected.
+        **kwargs: Further arguments of :class:`MultiLabelReader`. ``skip_missing`` leaves out images that are no longer
+            available, which are many.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class OpenImages(MultiLabelReader):
         super().__init__(ann_file, data_root, data_prefix, **kwargs)
 
     def read_samples(self) -> Iterator[dict]:
-        """Yield the images of the table with their known labels."""
+        """Yield a dict for each image with a known label: path, id, positives, and negatives or unknown classes."""
         names = self._read_names()
         classes = self.choose_classes(list(names.values()), self.path_below_root(self.classes_file))
         image_ids, keys, statements = self._read_table(
@@ -95,7 +95,7 @@ class OpenImages(MultiLabelReader):
         return distinct_names(descriptions, names)
 
     def _read_table(self, classes: dict[str, int | None], width: int) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """Return the image ids; the number ``image * width + class`` of each used row; and what the row states."""
+        """Return (image ids, key ``image * width + class`` of each used row, code such as ``PERSON_YES`` of each)."""
         images: dict[str, int] = {}
         keys, statements = array('q'), array('B')
         meanings: dict[tuple[str, str], int] = {}
@@ -140,7 +140,7 @@ class OpenImages(MultiLabelReader):
 
 
 def _settle(keys: np.ndarray, statements: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Combine all rows of each key (image and class); return positive, negative and disputed keys, ascending."""
+    """Merge the rows of each key (image and class); return ascending arrays of positive, negative, disputed keys."""
     order = np.argsort(keys, kind='stable')
     keys, statements = keys[order], statements[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))
@@ -151,7 +151,7 @@ def _settle(keys: np.ndarray, statements: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _per_image(keys: np.ndarray, width: int, num_images: int) -> Iterator[list[int]]:
-    """Yield the class indices of each image from ascending keys (image times ``width`` plus class)."""
+    """Yield the list of class indices of each image, given ascending keys ``image * width + class``."""
     images, labels = np.divmod(keys, width)
     bounds = np.searchsorted(images, np.arange(num_images + 1)).tolist()
     labels = labels.tolist()  # many short slices of an array are slow

@@ -1,4 +1,4 @@
-"""Base class of all dataset readers, and helpers for paths. CONTRIBUTING.md, "Add a reader", lists all steps."""
+"""Base class of all dataset readers, and path helpers. CONTRIBUTING.md, "Add a reader", lists the steps."""
 
 import os
 import re
@@ -15,35 +15,37 @@ from ..labels.sample_labels import NEGATIVE, POSITIVE, UNKNOWN
 
 
 class MultiLabelReader(BaseDataset):
-    """A dataset of images with a set of labels each. A subclass writes :meth:`read_samples`.
+    """Base class of image datasets with several labels per image. A subclass implements :meth:`read_samples`.
 
-    A data info has ``gt_label``, the ascending class indices of the positives, and ``img_path``. Where some labels are
-    unknown it also has ``gt_score``, (C,) float32 with 1 positive, 0 negative and -1 unknown. Where labels are soft,
-    ``gt_score`` is between 0 and 1, and ``gt_label`` has the classes above 0.
+    A data info is MMEngine's dict of one sample before the pipeline. It has ``img_path``, and in ``gt_label`` the
+    ascending class indices of the positives. If labels are unknown, it also has ``gt_score``, (C,) float32 with 1
+    positive, 0 negative and -1 unknown. If labels are soft, ``gt_score`` is between 0 and 1, and ``gt_label`` has the
+    classes above 0.
 
-    In memory samples are sparse: next to ``gt_label`` a subclass lists either the classes in ``negative_label``, all
-    others being unknown, or those in ``unknown_label``, all others being negative; or ``label_scores``, a soft label
-    for each class of ``gt_label``, all others being negative. It may give ``label_areas``, for each class of
-    ``gt_label`` the area of its largest object as a fraction of the image, which label wrappers use; and
-    ``sample_name`` where one image makes several samples.
+    In memory, samples are sparse: lists of class indices. Next to ``gt_label``, a sample may have ``negative_label``
+    (all classes in neither list are unknown) or ``unknown_label`` (all classes in neither list are negative). With
+    ``gt_label`` alone, all other classes are negative. For soft labels, ``label_scores`` has a score for each class in
+    ``gt_label``. Label wrappers, datasets that change labels, can use ``label_areas``: for each class in ``gt_label``,
+    the area of its largest object as a fraction of the image. Where an image makes several samples, each has a unique
+    ``sample_name``.
 
-    A subclass that reads more than ``ann_file`` sets ``files``, and one with more folders overrides
-    :meth:`image_folders`: :meth:`missing_files` then reports what does not exist.
+    A subclass that reads more files than ``ann_file`` sets ``files``; one with more folders overrides
+    :meth:`image_folders`. Then :meth:`missing_files` reports all of them that do not exist.
 
     Args:
         ann_file: Annotation file.
         data_root: Folder that ``ann_file`` and ``data_prefix`` are relative to.
         data_prefix: Folder of the images, as ``dict(img_path=...)`` or a plain path.
-        metainfo: ``classes`` chooses some of the dataset's classes by name and fixes their order; labels of the others
-            are ignored. Any other key is kept as it is.
+        metainfo: Dict whose ``classes`` selects some of the classes by name and fixes their order; labels of all other
+            classes are ignored. Other keys are stored unchanged.
         drop_empty: Leave out images without a positive label.
-        skip_missing: Leave out images whose file does not exist, and log their number. Otherwise a missing image is an
-            error when it is loaded.
+        skip_missing: Leave out images whose file does not exist, and log their number. Otherwise loading a missing
+            image is an error.
         **kwargs: Further arguments of :class:`mmengine.dataset.BaseDataset`, such as ``pipeline``, ``test_mode``,
             ``indices`` or ``lazy_init``.
     """
 
-    # Annotation files relative to data_root, empty names left out; ann_file alone if there are none.
+    # Annotation files relative to data_root; empty names are skipped. Without any, ann_file is the only one.
     files: Sequence[str] = ()
 
     def __init__(
@@ -72,19 +74,19 @@ class MultiLabelReader(BaseDataset):
         )
 
     def read_samples(self) -> Iterable[dict]:
-        """Yield the samples of the annotation files, with the sparse labels of :class:`MultiLabelReader`.
+        """Yield a dict for each sample: ``img_path`` and the sparse labels described in :class:`MultiLabelReader`.
 
-        Call :meth:`choose_classes` first; :meth:`class_indices` converts lists of class names, and :meth:`image_path`
-        makes the paths of images.
+        An implementation calls :meth:`choose_classes` first; :meth:`class_indices` converts class names to indices, and
+        :meth:`image_path` makes image paths.
         """
         raise NotImplementedError
 
     def annotation_files(self) -> list[str]:
-        """Return the annotation files that must exist."""
+        """Return the paths of the annotation files, which must exist."""
         return [self.path_below_root(name) for name in self.files if name] if self.files else [self.ann_file]
 
     def image_folders(self) -> list[str]:
-        """Return the folders that must exist and not be empty."""
+        """Return the paths of the image folders, which must exist and not be empty."""
         return [self.data_prefix['img_path']]
 
     @property
@@ -94,13 +96,13 @@ class MultiLabelReader(BaseDataset):
         return None if classes is None else tuple(classes)
 
     def missing_files(self) -> list[str]:
-        """Return the annotation files and folders that do not exist or are empty, without reading annotations."""
+        """Return the annotation files that do not exist, and the image folders that do not exist or are empty."""
         missing = [file for file in self.annotation_files() if not Path(file).is_file()]
         # The file client of the pipeline handles a folder behind a URL.
         return missing + [folder for folder in self.image_folders() if '://' not in folder and not has_entries(folder)]
 
     def load_data_list(self) -> list[dict]:
-        """Read the annotation files, and take the class names from them."""
+        """Read the annotation files; return one dict per sample that ``drop_empty`` and ``skip_missing`` keep."""
         missing, files, folders = self.missing_files(), self.annotation_files(), self.image_folders()
         if missing:
             needs = [f'the annotation file{"s" * (len(files) > 1)} {", ".join(files)}'] if files else []
@@ -137,12 +139,12 @@ class MultiLabelReader(BaseDataset):
     def choose_classes(
         self, names: Sequence[str], source: str | os.PathLike, others: Sequence[str] = ()
     ) -> dict[str, int]:
-        """Store the class names, and return the index of each class by its name.
+        """Store the class names, and return a dict from class name to class index.
 
         Args:
-            names: All classes of the dataset, in its order. ``classes`` in metainfo may choose some of them.
-            source: The file that lists them, for error messages.
-            others: Names that :meth:`class_indices` skips, because they are no classes.
+            names: All classes of the dataset, in its order. ``classes`` in metainfo may select some and reorder them.
+            source: The file that lists the classes, for error messages.
+            others: Names that :meth:`class_indices` accepts but skips, because they are not classes.
         """
         chosen = self.CLASSES or tuple(names)
         known = set(names)
@@ -158,9 +160,9 @@ class MultiLabelReader(BaseDataset):
         return indices
 
     def class_indices(self, names: object, place: str) -> list[int]:
-        """Return the ascending indices of a list of class names, without classes that metainfo leaves out.
+        """Return the ascending class indices of a list of names, without classes that metainfo leaves out.
 
-        Reject anything but a list of known names; ``place``, for the error message, says where the list is.
+        Anything but a list of known names raises an AnnotationError, which names ``place`` (file and position).
         """
         if not isinstance(names, list):
             raise AnnotationError(f'{place}: must be a list of classes, got {names!r}')
@@ -170,13 +172,13 @@ class MultiLabelReader(BaseDataset):
         return sorted({index for name in names if (index := self._index_of[name]) is not None})
 
     def path_below_root(self, name: str) -> str:
-        """Return the path of a file that is given relative to ``data_root``."""
+        """Return the path of a file whose ``name`` is relative to ``data_root``; an absolute path stays unchanged."""
         return str(Path(self.data_root) / Path(name).expanduser())
 
     def image_path(self, name: object, ann_file: str | os.PathLike | None = None) -> str:
-        """Return the path of an image below the folder of the images; reject a name that leads out of it.
+        """Return the path of the image ``name`` in the image folder; raise an AnnotationError if it leads elsewhere.
 
-        The error names ``ann_file``, which has the name; by default ``self.ann_file``.
+        ``ann_file`` is the annotation file named in the error, by default ``self.ann_file``.
         """
         if not isinstance(name, str) or not name or leaves_its_folder(name):
             raise AnnotationError(
@@ -186,7 +188,7 @@ class MultiLabelReader(BaseDataset):
 
     @force_full_init
     def get_data_info(self, idx: int) -> dict:
-        """Return the data info of a sample, with ``gt_score`` where some labels are unknown or soft."""
+        """Return the data info (dict) of a sample; if labels are unknown or soft, it has ``gt_score``, (C,) float32."""
         info = super().get_data_info(idx)
         listed = [key for key in ('negative_label', 'unknown_label', 'label_scores') if key in info]
         if listed:
@@ -196,12 +198,12 @@ class MultiLabelReader(BaseDataset):
         return info
 
     def get_cat_ids(self, idx: int) -> list[int]:
-        """Return the class indices of an image, for :class:`mmengine.dataset.ClassBalancedDataset`."""
+        """Return the positive class indices of a sample, for :class:`mmengine.dataset.ClassBalancedDataset`."""
         return self.get_data_info(idx)['gt_label']
 
 
 def score_row(info: Mapping, num_classes: int) -> np.ndarray:
-    """Return the labels, (C,) float32, of a data info with the sparse labels of :class:`MultiLabelReader`."""
+    """Convert the sparse labels of a sample (see :class:`MultiLabelReader`) to a row of labels, (C,) float32."""
     row = np.full(num_classes, UNKNOWN if 'negative_label' in info else NEGATIVE, dtype=np.float32)
     row[info.get('negative_label', [])] = NEGATIVE
     row[info.get('unknown_label', [])] = UNKNOWN
@@ -210,7 +212,7 @@ def score_row(info: Mapping, num_classes: int) -> np.ndarray:
 
 
 def leaves_its_folder(name: str) -> bool:
-    """Return whether a path of an annotation file could lead out of the folder that it is relative to."""
+    """Return whether a path from an annotation file could lead out of its base folder, such as ``../x`` or a URL."""
     # Backslashes separate folders on Windows alone, but a file from there must mean the same here.
     parts = re.split(r'[/\\]', name)
     # MMEngine loads a path with '://' from that address.
@@ -218,12 +220,12 @@ def leaves_its_folder(name: str) -> bool:
 
 
 def has_entries(folder: str | os.PathLike) -> bool:
-    """Return whether a folder exists and is not empty; an empty name is the working directory."""
+    """Return whether a folder exists and is not empty; ``''`` means the working directory."""
     return Path(folder).is_dir() and any(True for _ in os.scandir(Path(folder)))
 
 
 def join(folder: str, name: str) -> str:
-    """Return the path of a file in a folder. The folder may be a URL, whose ``//`` a ``Path`` would shorten."""
+    """Join a folder and a file name. The folder may be a URL, whose ``//`` a :class:`pathlib.Path` would shorten."""
     return f'{folder.rstrip("/")}/{name}' if folder else name
 
 

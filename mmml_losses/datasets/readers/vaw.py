@@ -1,4 +1,4 @@
-"""VAW: object instances of Visual Genome with 620 attributes."""
+"""VAW (Visual Attributes in the Wild): object instances of Visual Genome with 620 attributes."""
 
 import logging
 import os
@@ -17,32 +17,32 @@ INSTANCE_KEYS = ('image_id', 'instance_id', 'instance_bbox', 'positive_attribute
 
 @DATASETS.register_module()
 class VAW(MultiLabelReader):
-    """Object instances of VAW, each a sample of its own, with its present and its absent attributes.
+    """Object instances of VAW, each one sample, labelled with its present and absent attributes.
 
-    The annotation files come from the release, and the images of Visual Genome are in the folders of its archives::
+    The annotation files come from the VAW release, and the image folders from the archives of Visual Genome::
 
         data/vaw/
           attribute_index.json
           train_part1.json, train_part2.json, val.json, test.json
           VG_100K/, VG_100K_2/
 
-    An annotation file is a list of instances, each with ``image_id``, ``instance_id``, ``instance_bbox`` as
-    ``[x, y, width, height]``, ``object_name``, ``positive_attributes`` and ``negative_attributes``;
-    ``instance_polygon`` is not read. ``attribute_index.json`` gives the class index of each attribute.
+    An annotation file is a list of instances, each with ``image_id``, ``instance_id``, ``instance_bbox`` as ``[x, y,
+    width, height]``, ``object_name``, ``positive_attributes`` and ``negative_attributes``; ``instance_polygon`` is not
+    read. ``attribute_index.json`` gives the class index of each attribute.
 
-    An attribute that is in neither list is unknown. One that is in both is unknown as well, and a warning counts these.
-    Every item is ``dict(img_path=..., bbox=[x, y, width, height], gt_label=[...], gt_score=(620,), img_id=...,
-    sample_name=..., object_name=...)``, ``sample_name`` being the ``instance_id``: put :class:`CropToBox` into the
-    pipeline.
+    An attribute in neither list is unknown. An attribute in both lists is also unknown, and a warning counts such
+    cases. Each sample is ``dict(img_path=..., bbox=[x, y, width, height], gt_label=[...], gt_score=(620,), img_id=...,
+    sample_name=..., object_name=...)``; ``sample_name`` is the ``instance_id``. Put :class:`CropToBox` into the
+    pipeline, which cuts the box out of the image.
 
     Args:
-        ann_file: Annotation file, or several that make one dataset. The two-way paper trains on the two parts of train
-            and on val, 229,076 instances, and tests on 31,819.
+        ann_file: Annotation file, or several that are joined. The two-way loss paper trains on both parts of train and
+            on val (229,076 instances), and tests on test (31,819).
         data_root: Folder that the files and ``data_prefix`` are relative to.
-        data_prefix: Folder with the image folders.
-        attribute_file: File with the class indices.
-        image_folders: Folders below ``data_prefix``, which are searched for each image; a single one is not searched.
-        drop_degenerate: Leave out instances whose box has no area; otherwise such a file is rejected.
+        data_prefix: Folder that contains the image folders.
+        attribute_file: json file with a dict from attribute to class index.
+        image_folders: Image folders below ``data_prefix``. If there are several, each image is searched for in them.
+        drop_degenerate: Leave out instances whose box has no area; otherwise a file with one is rejected.
         **kwargs: Further arguments of :class:`MultiLabelReader`. ``drop_empty`` leaves out instances without a positive
             attribute.
 
@@ -72,11 +72,11 @@ class VAW(MultiLabelReader):
         super().__init__(instance_files[0], data_root, data_prefix, **kwargs)
 
     def image_folders(self) -> list[str]:
-        """Return the folders of the images, which must exist and not be empty."""
+        """Return the paths of the image folders, which must exist and not be empty."""
         return [join(self.data_prefix['img_path'], folder) for folder in self._image_folders]
 
     def read_samples(self) -> Iterator[dict]:
-        """Yield the instances of all files, in their order."""
+        """Yield a dict for each instance, in file order: image path, box, positive and negative attributes, and ids."""
         attribute_file, *instance_files = self.annotation_files()
         self.choose_classes(_read_attributes(attribute_file), attribute_file)
         folder_of = self._folders_by_image()
@@ -112,7 +112,7 @@ class VAW(MultiLabelReader):
             )
 
     def _folders_by_image(self) -> dict[str, str]:
-        """Return the folder of each image by its file name; an empty dict if there is only one folder."""
+        """Return a dict from image file name to folder; an empty dict if there is only one folder."""
         if len(self._image_folders) == 1:
             return {}
         folders = zip(self._image_folders, self.image_folders(), strict=True)
@@ -131,7 +131,7 @@ class VAW(MultiLabelReader):
 
 
 def _read_attributes(path: str) -> list[str]:
-    """Return the attributes in the order of their indices."""
+    """Return the attribute names, sorted by class index, from a json file with a dict from name to index."""
     index_of = read_json(path, dict)
     names = sorted(index_of, key=lambda name: (str(type(index_of[name])), index_of[name]))
     if not names or [index_of[name] for name in names] != list(range(len(names))):
@@ -140,7 +140,7 @@ def _read_attributes(path: str) -> list[str]:
 
 
 def _read_instances(files: Sequence[str]) -> Iterator[tuple[str, str, dict]]:
-    """Yield (place, file, instance) for each instance in the files; ``place`` is for error messages."""
+    """Yield (position for error messages, file, instance dict) for each instance in the annotation files."""
     for file in files:
         for number, instance in enumerate(read_json(file, list)):
             place = f'{file}, entry {number}'

@@ -11,7 +11,7 @@ from .reader import MultiLabelReader, has_entries, leaves_its_folder
 
 @DATASETS.register_module()
 class VISPR(MultiLabelReader):
-    """Images of VISPR with the kinds of private information that each shows.
+    """Images of VISPR, each labelled with the kinds of private information that it shows.
 
     The files must have the layout of the authors' code::
 
@@ -21,21 +21,20 @@ class VISPR(MultiLabelReader):
           annotations/train2017/2017_10011466.json, ..., annotations/val2017/, annotations/test2017/
           images/train2017/2017_10011466.jpg, ..., images/val2017/, images/test2017/
 
-    A list such as ``train2017.txt`` has the path of an annotation below ``data_root`` in each line. An annotation is a
-    dict in json with ``image_path``, below ``data_prefix``, and ``labels``, the ids of attributes such as
-    ``'a9_face_complete'``; an image that shows nothing private has ``'a0_safe'``, so that none is without a label.
-    ``attributes_v2.tsv`` has the columns ``idx`` and ``attribute_id``, separated by tabs. The classes are the ids in
-    the order of ``idx``; an attribute whose ``idx`` is empty is no class, and its labels are ignored.
+    A list file such as ``train2017.txt`` has in each line the path of an annotation file, relative to ``data_root``. An
+    annotation file is a json dict: ``image_path`` is relative to ``data_prefix``, and ``labels`` lists attribute ids
+    such as ``'a9_face_complete'``. An image that shows nothing private has ``'a0_safe'``, so every image has a label.
+    ``attributes_v2.tsv`` has the tab-separated columns ``idx`` and ``attribute_id``. The classes are the attribute ids
+    in the order of ``idx``. An attribute with an empty ``idx`` is not a class, and labels with it are ignored.
 
-    Every item is ``dict(img_path=..., gt_label=[...], img_id='2017_10011466')``; see :class:`MultiLabelReader`.
+    Each sample is ``dict(img_path=..., gt_label=[class indices], img_id='2017_10011466')``.
 
     Args:
-        ann_file: A list of annotations, or a folder with all annotations, read in the order of their names; or several
-            of these, which make one dataset. The papers train on train2017 and val2017, 14,167 images, and test on
-            test2017, 8,000.
+        ann_file: A list file, or a folder whose json files are read in the order of their names; or several of these,
+            which are joined. The papers train on train2017 and val2017, 14,167 images, and test on test2017, 8,000.
         data_root: Folder that all other paths are relative to.
-        data_prefix: Folder that the paths in the annotations are relative to.
-        attribute_file: File with the attributes.
+        data_prefix: Folder that the image paths in the annotations are relative to.
+        attribute_file: tsv file with the attribute ids.
         **kwargs: Further arguments of :class:`MultiLabelReader`.
 
     Example:
@@ -60,12 +59,12 @@ class VISPR(MultiLabelReader):
         super().__init__(lists[0], data_root, data_prefix, **kwargs)
 
     def missing_files(self) -> list[str]:
-        """Return files and folders that do not exist or are empty; a list of annotations may also be a folder."""
+        """Return the missing files, and the missing or empty folders; ``ann_file`` may be a list file or a folder."""
         lists = self.annotation_files()[1:]
         return [path for path in super().missing_files() if path not in lists or not has_entries(path)]
 
     def read_samples(self) -> Iterator[dict]:
-        """Yield the images of all lists, in their order."""
+        """Yield a dict for each image: path, id and class indices, in the order of the list files or folders."""
         attribute_file, *lists = self.annotation_files()
         classes, others = _read_attributes(attribute_file)
         self.choose_classes(classes, attribute_file, others)
@@ -86,7 +85,7 @@ class VISPR(MultiLabelReader):
             )
 
     def _annotations(self, path: str) -> Iterator[str]:
-        """Yield the paths of the annotations in a list, or in a folder."""
+        """Yield the paths of the annotation files that the list file ``path`` names or the folder ``path`` contains."""
         if Path(path).is_dir():
             found = sorted(map(str, Path(path).glob('*.json')))
             if not found:
@@ -103,7 +102,7 @@ class VISPR(MultiLabelReader):
 
 
 def _read_attributes(path: str) -> tuple[list[str], list[str]]:
-    """Return the ids of the attributes that are classes, in the order of ``idx``, and the ids of all others."""
+    """Return (class ids, other ids): the attribute ids with an ``idx``, in its order, and the ids without one."""
     rows = list(read_csv(path, ('idx', 'attribute_id'), delimiter='\t'))
     for line, (index, name) in rows:
         if not name or (index and not (index.isascii() and index.isdigit())):

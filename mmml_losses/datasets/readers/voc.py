@@ -1,4 +1,4 @@
-"""PASCAL VOC 2007 and 2012, read as one set of labels per image."""
+"""PASCAL VOC 2007 and 2012, for multi-label classification."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -21,22 +21,22 @@ VOC_CLASSES = (
 
 @DATASETS.register_module()
 class VOC(MultiLabelReader):
-    """Images of PASCAL VOC 2007 or 2012 with the classes of the objects in each.
+    """Images of PASCAL VOC 2007 or 2012, each labelled with the classes of its objects.
 
-    The 20 classes are in alphabetical order. Every item is ``dict(img_path=..., gt_label=[...], label_areas=[...],
-    img_id='2008_000002')``, in the order of the image set; see :class:`MultiLabelReader`. An area is the area
-    of the largest box that makes the label positive, within the image. An object without ``difficult`` is not
-    difficult, as in VOC's own tools.
+    The 20 classes are in alphabetical order. Each sample is ``dict(img_path=..., gt_label=[...], label_areas=[...],
+    img_id='2008_000002')``, in the order of the list of image ids. ``label_areas`` has, for each class in ``gt_label``,
+    the area of its largest box, clipped to the image, as a fraction of the image. Annotators marked hard objects as
+    difficult; an object without this mark is not difficult, as in VOC's own tools.
 
     Args:
         data_root: Folder of one year, such as ``data/VOCdevkit/VOC2012``, with ``ImageSets``, ``Annotations`` and
             ``JPEGImages``.
         split: ``'train'``, ``'val'``, ``'trainval'`` or ``'test'``. The test annotations of 2012 are not public.
-        difficult: Label of a class that appears in difficult objects alone: ``'negative'``, as in mmpretrain and the
-            papers (8,331 labels in train of 2012); ``'unknown'`` (-1), as the VOC evaluation, which ignores it; or
+        difficult: Label of a class whose objects are all difficult: ``'negative'``, as in mmpretrain and the papers
+            (8,331 positives in train of 2012); ``'unknown'`` (-1), as the VOC evaluation, which ignores such labels; or
             ``'positive'``, as the published long-tailed set counts.
-        ann_file: Another list of image ids, one a line, below ``data_root``; the list of the split by default.
-        data_prefix: Folders of images (``img_path``) and annotations (``ann_path``).
+        ann_file: Text file below ``data_root`` with one image id per line; by default the official list of the split.
+        data_prefix: Dict with the folders of images (``img_path``) and annotations (``ann_path``).
         **kwargs: Further arguments of :class:`MultiLabelReader`.
 
     Example:
@@ -65,11 +65,11 @@ class VOC(MultiLabelReader):
         )
 
     def image_folders(self) -> list[str]:
-        """Return the folders of images and annotations, which must exist and not be empty."""
+        """Return the paths of the image and annotation folders, which must exist and not be empty."""
         return [self.data_prefix['img_path'], self.data_prefix['ann_path']]
 
     def load_data_list(self) -> list[dict]:
-        """Read the image set and the annotations."""
+        """Return one dict per image; if test files are missing, the error adds that only VOC 2007 publishes them."""
         try:
             return super().load_data_list()
         except MissingDataError as error:
@@ -79,7 +79,7 @@ class VOC(MultiLabelReader):
             raise MissingDataError(message, error.missing) from None
 
     def read_samples(self) -> Iterator[dict]:
-        """Yield the images of the split with the classes in each."""
+        """Yield a dict for each image of the split: path, id, positive classes, their areas and unknown classes."""
         classes = self.choose_classes(VOC_CLASSES, type(self).__name__)
         image_ids = [line for _, line in read_lines(self.ann_file)]
         reject_repeated(image_ids, self.ann_file, 'image id')
@@ -103,7 +103,7 @@ class VOC(MultiLabelReader):
             yield sample
 
     def _read_objects(self, path: Path) -> tuple[dict[str, float], dict[str, float]]:
-        """Return the largest area of each class among objects that are not difficult, and among difficult objects."""
+        """Return two dicts from class name to largest box area: of normal objects, and of difficult objects."""
         root = _read_xml(path, self.ann_file)
         plain: dict[str, float] = {}
         difficult: dict[str, float] = {}
@@ -123,7 +123,7 @@ class VOC(MultiLabelReader):
 
 
 def _box_area(thing: ElementTree.Element, width: float, height: float) -> float:
-    """Return the area of a box within the image as a fraction of it, or in pixels if the image's size is unknown."""
+    """Return an object's box area inside the image, as a fraction of it; in pixels if ``width`` or ``height`` is 0."""
     found = (thing.findtext(f'bndbox/{side}') for side in ('xmin', 'ymin', 'xmax', 'ymax'))
     sides = [text for text in found if text is not None]
     if len(sides) < 4:
@@ -135,7 +135,7 @@ def _box_area(thing: ElementTree.Element, width: float, height: float) -> float:
 
 
 class _PlainTree(ElementTree.TreeBuilder):
-    """A tree without document type: only a document type declares entities, which can grow without bounds."""
+    """XML tree builder that rejects a document type, because it could declare entities that grow without bounds."""
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
         raise AnnotationError('must not have a document type')

@@ -26,9 +26,9 @@ SCORE_RULES = ('leave_one_out', 'thirds', 'any')
 
 @DATASETS.register_module()
 class VQASoftAnswers(MultiLabelReader):
-    """Questions of VQA v2, each with its image and a score from 0 to 1 for every answer of a vocabulary.
+    """Questions of VQA v2 on images, with a soft label from 0 to 1 for every answer in a vocabulary.
 
-    It needs the official files, the images of COCO 2014, and a vocabulary that :func:`make_answer_file` writes once
+    It needs the official json files and the images of COCO 2014. :func:`make_answer_file` writes the vocabulary once,
     from the annotations of train and val::
 
         data/vqa/
@@ -37,22 +37,21 @@ class VQASoftAnswers(MultiLabelReader):
           v2_OpenEnded_mscoco_val2014_questions.json, v2_mscoco_val2014_annotations.json
         data/coco/train2014/, data/coco/val2014/
 
-    Ten people answered each question. Their answers are compared after :func:`normalize_answer`; one that is not in the
-    vocabulary is left out. Every item is ``dict(img_path=..., question=..., question_id=..., gt_label=[...],
-    gt_score=(C,), img_id=..., sample_name=...)`` in the order of the file of questions. ``gt_score`` is the soft label
-    to train on, and ``gt_label`` are the answers with a score above 0. ``sample_name`` is the ``question_id``.
+    Ten people answered each question. :func:`normalize_answer` is applied to each answer, and answers outside of the
+    vocabulary are ignored. Each sample is ``dict(img_path=..., question=..., question_id=..., gt_label=[...],
+    gt_score=(C,), img_id=..., sample_name=...)``, in the order of ``question_file``. ``gt_score`` has the soft labels
+    to train on, and ``gt_label`` the class indices with a score above 0. ``sample_name`` is ``str(question_id)``.
 
     Args:
-        ann_file: Annotation file, which has the answers.
-        question_file: File of the questions, or of some of those that ``ann_file`` answers.
+        ann_file: Annotation file, with the ten answers to each question.
+        question_file: Question file. ``ann_file`` must answer all its questions, and may answer more.
         answer_file: The vocabulary, a json list of answers in the order of the class indices.
         *args: Further arguments of :class:`MultiLabelReader`: ``data_root``, ``data_prefix`` and ``metainfo``.
-        score_rule: The score of an answer that ``count`` of the ten gave. ``'leave_one_out'`` is its official accuracy,
-            the mean of min(1, count / 3) over all choices of nine people: 0.3, 0.6, 0.9 and 1 for one, two, three and
-            more people, as in LXMERT. ``'thirds'`` is min(1, count / 3) over all ten. ``'any'`` is 1, a hard label as
-            the metrics need it, without ``gt_score``.
-        image_name: Name of an image file, with ``split`` from the file of questions (``data_subtype``) and
-            ``image_id``.
+        score_rule: Score of an answer that ``count`` of the ten people gave. ``'leave_one_out'`` is its official
+            accuracy, the mean of min(1, count / 3) over all ways to choose nine people: 0.3, 0.6, 0.9 and 1 for a count
+            of 1, 2, 3 and more, as in LXMERT. ``'thirds'`` is min(1, count / 3) over all ten. ``'any'`` is 1, a hard
+            label as the metrics need it, without ``gt_score``.
+        image_name: Format of image file names, from ``split`` (``data_subtype`` of the questions) and ``image_id``.
         **kwargs: Further arguments of :class:`MultiLabelReader`. ``drop_empty`` leaves out questions without an answer
             in the vocabulary.
 
@@ -84,7 +83,7 @@ class VQASoftAnswers(MultiLabelReader):
         super().__init__(ann_file, *args, **kwargs)
 
     def read_samples(self) -> Iterator[dict]:
-        """Yield the questions, in the order of their file."""
+        """Yield a dict for each question, in file order: question, ids, image path, class indices and their scores."""
         ann_file, question_file, answer_file = self.annotation_files()
         answers = read_json(answer_file, list)
         if not answers or not all(isinstance(answer, str) and answer for answer in answers):
@@ -118,7 +117,7 @@ class VQASoftAnswers(MultiLabelReader):
             )
 
     def _scores(self, annotation: Mapping, classes: Mapping[str, int]) -> dict[int, float]:
-        """Return the score of each class that is among the answers to a question."""
+        """Return a dict from class index to score, for the answers to a question that are in the vocabulary."""
         answers, place = annotation['answers'], f'{self.ann_file}, question_id {annotation["question_id"]}'
         if not isinstance(answers, list) or len(answers) != NUM_PEOPLE:
             found = len(answers) if isinstance(answers, list) else repr(answers)
@@ -133,13 +132,13 @@ class VQASoftAnswers(MultiLabelReader):
 
     @force_full_init
     def question_ids(self) -> np.ndarray:
-        """Return the ``question_id`` of each sample, (N,) int64, for features that were computed elsewhere."""
+        """Return the ``question_id`` of each sample, (N,) int64, to match features that were computed elsewhere."""
         # Faster than get_data_info of the reader, which makes a row of labels.
         infos = (BaseDataset.get_data_info(self, idx) for idx in range(len(self)))
         return np.asarray([info['question_id'] for info in infos], dtype=np.int64)
 
     def soft_labels(self, question_ids: Sequence[int]) -> np.ndarray:
-        """Return the soft labels of the given questions, (M, C) float32, one row for each id in the given order."""
+        """Return the soft labels of M questions, (M, C) float32; row m is the question with id ``question_ids[m]``."""
         position_of = {question_id: idx for idx, question_id in enumerate(self.question_ids().tolist())}
         wanted = np.asarray(question_ids).tolist()
         unknown = [question_id for question_id in wanted if question_id not in position_of]
@@ -152,7 +151,7 @@ class VQASoftAnswers(MultiLabelReader):
 
 
 def answer_score(count: int, rule: str = 'leave_one_out') -> float:
-    """Return the score of an answer that ``count`` of ten people gave, by a score rule of :class:`VQASoftAnswers`."""
+    """Return the score, 0 to 1, of an answer that ``count`` of ten people gave; see :class:`VQASoftAnswers`."""
     if rule == 'any':
         return 1.0
     if rule == 'thirds':
@@ -171,7 +170,7 @@ NUMBERS = {
     )
 } | dict(none='0')
 PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
-# Those without an ordinary word of the same letters.
+# Contractions that are not an ordinary word without the apostrophe.
 CONTRACTIONS = (
     "ain't aren't can't couldn't didn't doesn't don't hadn't hasn't haven't he's i'm isn't it'll shouldn't that's "
     "there's they're wasn't weren't what's where's who's won't wouldn't you're"
@@ -181,12 +180,12 @@ WITH_APOSTROPHE = {word.replace("'", ''): word for word in CONTRACTIONS.split()}
 
 @lru_cache(maxsize=2**16)  # millions of answers are mostly the same few
 def normalize_answer(answer: str) -> str:
-    """Return an answer in the form in which the official evaluation compares answers.
+    """Normalize an answer as the official evaluation does before it compares answers.
 
-    Letters become lower case, articles are removed, number words up to ten and ``none`` become digits, and ``dont``
-    becomes ``don't``; the evaluation's list of such contractions is longer. All punctuation marks of a kind are removed
-    if one of them is next to a space, or if the answer has a number such as 1,000; otherwise they become spaces. Full
-    stops are removed unless a digit follows.
+    Letters become lower case, articles are removed, number words up to ten become digits, and ``none`` becomes 0.
+    Common contractions get their apostrophe (``dont`` becomes ``don't``); the official list is longer. All marks of a
+    kind, such as commas, are removed if one of them is next to a space, or if the answer has a number such as 1,000.
+    Otherwise they become spaces. Full stops are removed unless a digit follows.
     """
     answer = ' '.join(answer.split())
     has_long_number = re.search(r'\d,\d', answer) is not None
@@ -200,19 +199,19 @@ def normalize_answer(answer: str) -> str:
 
 
 def make_answer_file(path: str | os.PathLike, ann_files: Sequence[str | os.PathLike], min_count: int = 9) -> list[str]:
-    """Choose the answers that are classes, and write them as a json list. A file of that name is replaced.
+    """Choose the most frequent answers as classes, and write them to a json file; an existing file is replaced.
 
-    An answer counts once for each question whose ``multiple_choice_answer`` it is, the one that most of the ten people
-    gave. On the training and validation annotations of VQA v2 together, a ``min_count`` of 9 leaves about 3,100 answers
-    (the 3,129 of most published models); these are the classes for training and for every evaluation.
+    The count of an answer is the number of questions whose ``multiple_choice_answer`` it is, the answer that most of
+    the ten people gave. On training and validation annotations of VQA v2 together, a ``min_count`` of 9 leaves about
+    3,100 answers (most published models have 3,129). Use these classes for training and for every evaluation.
 
     Args:
-        path: Where to write; must end with ``.json``.
+        path: The file to write; its name must end with ``.json``.
         ann_files: Annotation files of VQA v2.
-        min_count: Fewest questions of an answer.
+        min_count: Least count of an answer that becomes a class.
 
     Returns:
-        The answers, the most frequent first, and answers of one count in alphabetical order.
+        List of the answers, the most frequent first; answers of equal count are in alphabetical order.
     """
     path = checked_json_path(path)
     check_whole_number('min_count', min_count, least=1)
@@ -235,12 +234,12 @@ def make_answer_file(path: str | os.PathLike, ann_files: Sequence[str | os.PathL
 
 
 def read_vqa_file(path: str | os.PathLike, kind: str, keys: Sequence[str]) -> dict:
-    """Read a file of questions or of annotations of VQA; reject entries without the keys that are needed.
+    """Return the content of a question or annotation file as a dict; raise an AnnotationError if an entry lacks a key.
 
     Args:
-        path: The file.
-        kind: ``'questions'`` or ``'annotations'``, the key of its entries.
-        keys: What each entry must have besides ``question_id`` and ``image_id``.
+        path: The json file.
+        kind: Key of its list of entries, ``'questions'`` or ``'annotations'``.
+        keys: Keys that each entry must have besides ``question_id`` and ``image_id``.
     """
     content = read_json(path, dict)
     if not isinstance(content.get(kind), list):

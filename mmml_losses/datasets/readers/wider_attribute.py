@@ -15,31 +15,32 @@ UNSPECIFIED_RULES = ('unknown', 'negative')
 
 @DATASETS.register_module()
 class WIDERAttribute(MultiLabelReader):
-    """Persons of WIDER Attribute, each a sample of its own, with their attributes.
+    """Persons of WIDER Attribute, each one sample, labelled with 14 attributes.
 
-    The images are where the official archives unpack them, and ``file_name`` in the annotations is below ``Image``::
+    The images must be where the official archives unpack them; ``file_name`` in the annotations is relative to
+    ``Image``::
 
         data/wider_attribute/
           Image/train/, Image/val/, Image/test/
           wider_attribute_annotation/wider_attribute_trainval.json, wider_attribute_test.json
 
-    An annotation file has ``images``, each with ``file_name``, ``scene_id`` and ``targets``, each of these with
-    ``bbox`` and ``attribute``, and ``attribute_id_map`` with the names of the classes. Attributes are 1 for present,
-    -1 for absent and 0 for unspecified there; ours are 1, 0 and -1 in this order.
+    An annotation file has ``attribute_id_map``, the class names by id, and ``images``. Each image has ``file_name``,
+    ``scene_id`` and ``targets``, its persons; each person has ``bbox`` and ``attribute``, one value per class. The
+    file's values 1 present, -1 absent and 0 unspecified become the labels 1, 0 and -1.
 
-    Every item is ``dict(img_path=..., bbox=[x, y, width, height], gt_label=[...], gt_score=(14,), sample_name=...)``:
-    put :class:`CropToBox` into the pipeline. ``sample_name`` is the file and the position of the person in it, such as
-    ``'train/0--Parade/0_Parade_marchingband_1_799.jpg#0'``.
+    Each sample is ``dict(img_path=..., bbox=[x, y, width, height], gt_label=[...], gt_score=(14,), sample_name=...)``.
+    Put :class:`CropToBox` into the pipeline, which cuts the box out of the image. ``sample_name`` is the file and the
+    person's number in it, such as ``'train/0--Parade/0_Parade_marchingband_1_799.jpg#0'``.
 
     Args:
         ann_file: Annotation file.
         unspecified: Label of an unspecified attribute: ``'unknown'`` (-1, which losses and metrics ignore) or
-            ``'negative'``, which gives the ratio of positives to negatives in Table 2 of the SPA paper (0.26 at 2.9
-            positives a person).
-        drop_degenerate: Leave out persons whose box has no area; otherwise such a file is rejected.
+            ``'negative'``, without ``gt_score``, which gives the ratio of positives to negatives in Table 2 of the SPA
+            paper (0.26 at 2.9 positives per person).
+        drop_degenerate: Leave out persons whose box has no area; otherwise a file with one is rejected.
         *args: Further arguments of :class:`MultiLabelReader`.
-        **kwargs: Further arguments of :class:`MultiLabelReader`. The files have 28,345 and 29,179 persons, the papers
-            count 28,340 and 29,117: ``drop_empty`` may leave out the others.
+        **kwargs: Further arguments of :class:`MultiLabelReader`. The files have 28,345 (trainval) and 29,179 (test)
+            persons, but papers count 28,340 and 29,117; ``drop_empty`` may leave out the others.
 
     Example:
         >>> dataset = WIDERAttribute(
@@ -55,7 +56,7 @@ class WIDERAttribute(MultiLabelReader):
         super().__init__(ann_file, *args, **kwargs)
 
     def read_samples(self) -> Iterator[dict]:
-        """Yield the persons of the file, in its order."""
+        """Yield a dict for each person, in file order: image path, box, name, present and unspecified attributes."""
         content = read_json(self.ann_file, dict)
         absent = [key for key in ('images', 'attribute_id_map') if key not in content]
         if absent:
@@ -82,7 +83,7 @@ class WIDERAttribute(MultiLabelReader):
                     yield dict(img_path=img_path, bbox=box, sample_name=name, **labels)
 
     def _attribute_names(self, names_of_ids: dict[str, str]) -> list[str]:
-        """Return the names of the attributes in the order of their ids, which is the order of their values."""
+        """Return the attribute names sorted by id, given a dict from id to name; a person's values have this order."""
         if (
             not isinstance(names_of_ids, dict)
             or not names_of_ids
@@ -96,7 +97,7 @@ class WIDERAttribute(MultiLabelReader):
         return names
 
     def _labels(self, values: list[int], names: list[str], classes: dict[str, int], person: str) -> dict:
-        """Return the sparse labels of :class:`MultiLabelReader` of a person, from the values of all attributes."""
+        """Return a dict with ``gt_label`` and, if kept, ``unknown_label``, from a person's values (1, -1 or 0)."""
         if not isinstance(values, list) or len(values) != len(names):
             raise AnnotationError(
                 f"{self.ann_file}, person {person}: 'attribute' must have {len(names)} values, got {values!r}"
