@@ -1,1 +1,1 @@
-"""Read the labels of a dataset, draw random numbers for them, and save them."""
+"""Read the labels of datasets, save labels to files, and generate reproducible random numbers for them."""

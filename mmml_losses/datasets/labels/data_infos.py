@@ -1,4 +1,4 @@
-"""Read and write the labels in data infos of classification and detection datasets."""
+"""Read and write the labels in data infos, the dicts in which MMEngine's datasets describe one sample each."""
 
 import math
 import os
@@ -19,7 +19,7 @@ LABEL_KEYS = ('gt_label', 'gt_score', 'instances')
 
 
 def positive_classes(info: dict) -> Sequence[int] | None:
-    """Return the class indices in ``gt_label``, or else of the boxes that are not ignored; None if it has neither."""
+    """Return the class indices in ``gt_label`` or, without it, of the boxes not ignored; None if there are neither."""
     labels = info.get('gt_label')
     if labels is not None:
         return labels if isinstance(labels, (list, tuple)) else np.atleast_1d(labels).tolist()
@@ -30,7 +30,7 @@ def positive_classes(info: dict) -> Sequence[int] | None:
 
 
 def class_areas(info: dict) -> dict[int, float]:
-    """Return the area of the largest object by class index, for the classes whose areas the data info has."""
+    """Return a dict from class index to the area of its largest object, from ``label_areas`` or else from the boxes."""
     if info.get('label_areas') is not None:
         return dict(zip(positive_classes(info) or (), info['label_areas'], strict=True))
     areas: dict[int, float] = {}
@@ -41,13 +41,13 @@ def class_areas(info: dict) -> dict[int, float]:
 
 
 def box_area(instance: dict) -> float:
-    """Return the area of the ``bbox`` (left, top, right, bottom) of a box in pixels."""
+    """Return the area in pixels of a box, a dict with ``bbox`` as (left, top, right, bottom)."""
     left, top, right, bottom = instance['bbox']
     return max(right - left, 0) * max(bottom - top, 0)
 
 
 def label_row(info: dict, num_classes: int) -> np.ndarray:
-    """Return the labels in a data info, (C,) int8 with 1 positive, 0 negative or unobserved, -1 unknown."""
+    """Return the labels of one sample's dict, (C,) int8 with 1 positive, 0 negative or unobserved, -1 unknown."""
     if info.get('gt_score') is not None:
         return as_labels(info['gt_score'], 'gt_score')
     classes = positive_classes(info)
@@ -59,23 +59,23 @@ def label_row(info: dict, num_classes: int) -> np.ndarray:
 
 
 def has_boxes_only(info: dict) -> bool:
-    """Return whether a data info has boxes and no other labels."""
+    """Return whether a sample's dict has labelled boxes (``instances``) but neither ``gt_label`` nor ``gt_score``."""
     return 'instances' in info and 'gt_label' not in info and 'gt_score' not in info
 
 
 def as_unknown(instance: dict) -> dict:
-    """Return a copy of a box, marked as ignored and unknown; a box that is already ignored (a crowd) stays as it is."""
+    """Return a copy of a box dict, marked as ignored and unknown; return an already ignored box (a crowd) unchanged."""
     return instance if instance.get('ignore_flag', 0) else instance | dict(ignore_flag=1, is_unknown=True)
 
 
 def write_labels(info: dict, row: np.ndarray, with_score: bool) -> None:
-    """Replace the labels of a data info by a row (C,) of new labels.
+    """Replace the labels in ``info``, the dict of one sample, by ``row``, (C,) with 1, 0 or -1.
 
-    Boxes of a class follow its label: they are removed where a positive became 0, ignored where it became unknown, and
-    stay otherwise. Boxes that the annotation ignores (crowds) stay.
+    A box follows the label of its class. It is removed if the label was 1 and becomes 0, marked as ignored if the label
+    becomes -1, and kept otherwise. A box that the annotation ignores (a crowd) is removed likewise, or else unchanged.
 
-    ``info`` must have its original labels as ``true_label``. It is changed in place, but not the objects in it. With
-    ``with_score`` it gets ``gt_score`` even if it had none, unless it has boxes only.
+    ``info`` must have its original labels as ``true_label``, (C,). ``info`` changes in place, but not the lists and
+    dicts in it. ``with_score`` adds ``gt_score`` if it is missing, unless ``info`` has boxes only.
     """
     if 'label_areas' in info:
         areas = class_areas(info)
@@ -98,23 +98,24 @@ OTHER_KEYS = ('gt_score', 'negative_label', 'unknown_label', 'label_scores')
 
 
 class DatasetKindError(TypeError):
-    """Labels cannot be read from a dataset, because it has no ``get_data_info``."""
+    """Error for a dataset whose labels cannot be read, because it has no ``get_data_info``."""
 
 
 def read_leaf(
     dataset: BaseDataset, num_classes: int | None = None, with_areas: bool = False
 ) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Read the labels of a dataset that is no wrapper.
+    """Read the labels of a dataset that wraps no other dataset.
 
     Args:
         dataset: A dataset with ``get_data_info``.
-        num_classes: C; not needed with ``gt_score``.
-        with_areas: Whether to read the areas of objects as well.
+        num_classes: C; may be None if the samples have ``gt_score``, (C,).
+        with_areas: Whether to read the areas of objects, too.
 
     Returns:
-        A different name for each of the N samples; ``sample_idx`` (N,); the labels (N, C), int8 with 1, 0 and -1, or
-        float32 where some are soft; the true labels, which are the same array unless the data infos have others; and
-        the areas (N, C), NaN where unknown, or None if no area is known.
+        (names, sample_idx, labels, true labels, areas): a list of N unique sample names; the sample numbers (N,);
+        labels (N, C), int8 with 1, 0 and -1, or float32 if some are soft; the labels before any change, from
+        ``true_label`` or else ``labels`` itself; and the largest objects' areas (N, C), NaN where unknown, or None if
+        no area is known.
     """
     folders = _image_folders(dataset)
     keys, sample_idx, positives = [], [], []
@@ -157,7 +158,7 @@ def read_leaf(
 
 
 def _data_infos(dataset: BaseDataset) -> Iterator[dict]:
-    """Yield the data infos of a dataset that is no wrapper, as they are stored."""
+    """Yield the dict of each sample of an unwrapped dataset, directly from its storage if possible, which is faster."""
     if not hasattr(dataset, 'get_data_info'):
         raise DatasetKindError(
             f"a dataset of MMEngine's kind, with get_data_info, is needed to read labels, got {type(dataset).__name__}"
@@ -178,7 +179,7 @@ def _data_infos(dataset: BaseDataset) -> Iterator[dict]:
 
 
 def _returns_stored_infos(dataset: BaseDataset) -> bool:
-    """Return whether ``get_data_info`` is not overridden, so that the stored data infos can be read directly."""
+    """Return whether ``get_data_info`` is MMEngine's or the readers' own, so that stored dicts can be read directly."""
     own = getattr(type(dataset), 'get_data_info', None)
     return own in (BaseDataset.get_data_info, MultiLabelReader.get_data_info)
 
@@ -186,7 +187,7 @@ def _returns_stored_infos(dataset: BaseDataset) -> bool:
 def _label_array(
     positives: list, gt_score: dict, negative_label: dict, unknown_label: dict, label_scores: dict, num_classes: int
 ) -> np.ndarray:
-    """Return all labels of a dataset, (N, C), from the positives of each sample and the other keys by position."""
+    """Return labels (N, C), from a list of positives per sample and dicts from sample index to its other labels."""
     labels = np.zeros((len(positives), num_classes), dtype=np.int8)
     if negative_label:
         labels[list(negative_label)] = UNKNOWN
@@ -212,7 +213,7 @@ def _label_array(
 
 
 def _with_scores(labels: np.ndarray, rows: np.ndarray, columns: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return labels with ``scores`` at ``rows`` and ``columns``, as float32 if one of the scores is soft."""
+    """Return ``labels`` with ``scores`` written at (``rows``, ``columns``), as float32 if any score is soft."""
     # This form also finds NaN.
     wrong = ~((scores == UNKNOWN) | ((scores >= 0) & (scores <= 1)))
     if wrong.any():
@@ -228,7 +229,7 @@ def _with_scores(labels: np.ndarray, rows: np.ndarray, columns: np.ndarray, scor
 
 
 def area_array(areas: dict[int, dict[int, float]], shape: tuple[int, int]) -> np.ndarray | None:
-    """Return areas by position and class index as an (N, C) array, NaN where unknown; None if no area is known."""
+    """Convert {sample index: {class index: area}} to an array (N, C), NaN where unknown; None if no area is known."""
     if not any(areas.values()):
         return None
     owners = np.repeat(list(areas), [len(by_class) for by_class in areas.values()])
@@ -239,16 +240,16 @@ def area_array(areas: dict[int, dict[int, float]], shape: tuple[int, int]) -> np
 
 
 def _image_folders(dataset: BaseDataset) -> tuple[str, ...]:
-    """Return the folders of the images, the deepest first, each with a slash at its end."""
+    """Return the folders in ``data_prefix`` and ``data_root``, longest first, each with a slash at its end."""
     prefixes = [*(getattr(dataset, 'data_prefix', None) or {}).values(), getattr(dataset, 'data_root', None)]
     folders = {_with_slashes(os.fspath(folder)).rstrip('/') + '/' for folder in prefixes if folder}
     return tuple(sorted(folders, key=len, reverse=True))
 
 
 def _key(img_path: str | os.PathLike | None, folders: tuple[str, ...]) -> str:
-    """Return the path of an image below the folder of the images; its file name if that folder is unknown.
+    """Return the path of an image relative to the first of ``folders`` that contains it, or else its file name.
 
-    The result is empty for a sample without an image; only labels and order then identify the dataset.
+    A sample without an image (``img_path`` is None) gets ``''``; only labels and order then identify the dataset.
     """
     if img_path is None:
         return ''
@@ -262,7 +263,7 @@ def _with_slashes(path: str) -> str:
 
 
 def numbered(keys: list[str]) -> list[str]:
-    """Make names unique: the second sample of a name becomes ``name#2``, or the next name that is free."""
+    """Make names unique: repeats of a name become ``name#2``, ``name#3`` and so on, skipping names already taken."""
     taken = set(keys)
     if len(taken) == len(keys):
         return keys

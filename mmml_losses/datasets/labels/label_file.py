@@ -1,4 +1,4 @@
-"""Labels as a small json file that fits one dataset and no other."""
+"""Label files: small json files with labels, each for one particular dataset."""
 
 import base64
 import hashlib
@@ -22,15 +22,15 @@ SOURCE = dict(samples=int, positives=int, keys_sha256=str, sorted_keys_sha256=st
 
 @dataclass(frozen=True)
 class LabelFile:
-    """The content of a label file.
+    """Content of a label file, which has labels for one particular dataset.
 
     Attributes:
-        path: The file.
+        path: Path of the file.
         classes: Names of the C classes.
-        labels: (K, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown.
-        selected: (K,) positions of the labelled samples in the dataset; None for all samples in their order.
-        source: Identifies the dataset that it was made for, see :meth:`SampleLabels.fingerprint`.
-        made_by: How it was made, in words and numbers.
+        labels: (K, C) int8 labels of the K stored samples: 1 positive, 0 negative or unobserved, -1 unknown.
+        selected: (K,) positions of these samples in the dataset; None if they are all samples in dataset order.
+        source: Counts and checksums of the dataset that the labels are for, as in :meth:`SampleLabels.fingerprint`.
+        made_by: How the labels were made, a mapping of json values.
     """
 
     path: str
@@ -41,7 +41,7 @@ class LabelFile:
     made_by: Mapping
 
     def check_fit(self, samples: SampleLabels) -> None:
-        """Raise an AnnotationError that names the difference if the labels were made for another dataset."""
+        """Raise an AnnotationError that names the first difference if ``samples`` are of another dataset."""
         difference = self._difference(samples)
         if difference:
             raise AnnotationError(f'{self.path} does not fit the dataset: {difference}')
@@ -70,19 +70,19 @@ def save_label_file(
     made_by: Mapping,
     selected: Sequence[int] | np.ndarray | None = None,
 ) -> None:
-    """Write labels for a dataset, whole or not at all. A file of that name is replaced.
+    """Write labels for a dataset to a json file. An existing file is replaced only by a complete one.
 
-    The file is json. It holds the positive class indices of each sample; and, where there are unknown labels, the
-    unknown or the negative ones, whichever are fewer, as class indices or as bits if they are many. It also holds the
-    class names, checksums of the dataset and of its own content, and ``made_by``. Equal labels give equal files.
+    The file has the positive class indices of each sample. If there are unknown labels, it also has either the unknown
+    or the negative labels, whichever are fewer, as class indices or, if they are many, as bits. It also has the class
+    names, checksums of the dataset and of the file's content, and ``made_by``. Equal input gives equal files.
 
     Args:
-        path: Where to write; must end with ``.json``.
-        labels: (K, C) with 1 positive, 0 negative or unobserved, -1 unknown.
-        samples: The samples that the labels belong to, with the labels of the dataset.
-        made_by: How the labels were made, in json's types.
-        selected: (K,) positions of the labelled samples in the dataset, in any order and also more than once; by
-            default all samples in their order.
+        path: The file to write; its name must end with ``.json``.
+        labels: (K, C) labels to save: 1 positive, 0 negative or unobserved, -1 unknown.
+        samples: All samples of the dataset with its own labels, from :func:`read_labels`, to identify the dataset.
+        made_by: How the labels were made, a mapping of json values.
+        selected: (K,) dataset position of each row of ``labels``, in any order, repeats allowed. By default the rows
+            are all samples in dataset order.
     """
     path = checked_json_path(path)
     labels = np.asarray(labels)
@@ -101,7 +101,7 @@ def save_label_file(
         counts=counts,
     )
     body = {} if selected is None else dict(selected=selected.tolist())
-    # All other labels are of the third kind.
+    # Labels that are not listed have the third value, see _parse.
     listed = ['unknown' if counts['unknown'] <= counts['negatives'] else 'negatives'] if counts['unknown'] else []
     body |= {name: _encoded(labels == VALUES[name], name) for name in ('positives', *listed)}
     content = head | dict(content_sha256=_checksum(head | body)) | body
@@ -114,11 +114,11 @@ def save_label_file(
 
 
 def load_label_file(path: str | os.PathLike) -> LabelFile:
-    """Read the file that :func:`save_label_file` wrote; :meth:`LabelFile.check_fit` compares it with a dataset.
+    """Read a file that :func:`save_label_file` wrote. To compare it with a dataset, call :meth:`LabelFile.check_fit`.
 
     Raises:
-        MissingDataError: There is no such file.
-        AnnotationError: It is no label file, or one that was damaged or changed by hand.
+        MissingDataError: The file does not exist.
+        AnnotationError: The file is not a label file, or was damaged or changed by hand.
     """
     path = Path(path)
     if not path.is_file():
@@ -136,7 +136,7 @@ def load_label_file(path: str | os.PathLike) -> LabelFile:
 
 
 def checked_json_path(path: str | os.PathLike, name: str = 'path') -> Path:
-    """Return a path that ends with ``.json``; raise a ValueError that names the argument for another path."""
+    """Return ``path`` as a ``Path``; raise a ValueError about the argument ``name`` unless it ends with ``.json``."""
     path = Path(path)
     if path.suffix != '.json':
         raise ValueError(f"{name} must end with '.json', got '{path}'")
@@ -173,7 +173,7 @@ def _parse(path: str, content: dict) -> LabelFile:
 
 
 def _fingerprint(samples: SampleLabels) -> dict[str, int | str]:
-    """Return counts and checksums that identify a dataset; one checksum does not depend on the order of its samples."""
+    """Return ``samples.fingerprint()`` plus a checksum of the sorted sample names, which ignores their order."""
     ordered = SampleLabels(samples.classes, sorted(samples.keys), samples.labels[:0])
     return samples.fingerprint() | dict(sorted_keys_sha256=ordered.fingerprint()['keys_sha256'])
 
@@ -189,7 +189,7 @@ def _checked_positions(positions: Sequence[int] | np.ndarray, count: int, name: 
 
 
 def _checksum(content: Mapping) -> str:
-    """Return the checksum of json content, which does not depend on its layout."""
+    """Return the SHA-256 of json content as hex digits; it does not depend on spaces or the order of keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(',', ':')).encode('ascii')).hexdigest()
 
 
@@ -198,7 +198,7 @@ def _counts(labels: np.ndarray) -> dict[str, int]:
 
 
 def _encoded(mask: np.ndarray, name: str) -> list[list[int]] | str:
-    """Return a mask as class indices of each sample; or as bits if far shorter, unless ``name`` is ``'positives'``."""
+    """Return the true columns of each row; or base64 bits if over 1/16 of ``mask`` is true, except ``'positives'``."""
     if name == 'positives' or mask.sum() <= mask.size // 16:
         return columns_of(mask)
     return base64.b64encode(np.packbits(mask).tobytes()).decode('ascii')

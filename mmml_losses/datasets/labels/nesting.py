@@ -1,4 +1,4 @@
-"""Datasets inside each other: walk through them, and find the origin of a sample."""
+"""Nested datasets: walk through datasets inside wrappers, and find the inner dataset of a sample."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,27 +9,27 @@ from ...utils.errors import AnnotationError
 
 
 class LabelView(BaseDataset):
-    """The interface of label wrappers: a dataset with the samples of another one, and labels of its own."""
+    """Interface of label wrappers: datasets with (some) samples of the dataset they wrap, but with changed labels."""
 
     dataset: BaseDataset  # the wrapped dataset
 
     def positions(self) -> np.ndarray | None:
-        """Return the position of each sample in the wrapped dataset; None if both have the same samples in order."""
+        """Return each sample's position in the wrapped dataset, (N,); None if samples and order are unchanged."""
         raise NotImplementedError
 
     def observed_labels(self) -> np.ndarray:
-        """Return the labels of this dataset, (N, C) int8."""
+        """Return the labels after this wrapper's changes, (N, C) int8 with 1 positive, 0 negative, -1 unknown."""
         raise NotImplementedError
 
     def observed_areas(self, areas: np.ndarray) -> np.ndarray:
-        """Return the area of the largest object of each class, (N, C), from these areas in the wrapped dataset."""
+        """Return the areas (N, C) of each class's largest object, given the ``areas`` before this wrapper's changes."""
         return areas
 
 
 def parts_of(dataset: BaseDataset) -> list[BaseDataset]:
-    """Return the datasets directly inside a wrapper, or an empty list for a dataset that wraps no other.
+    """Return the list of datasets directly inside a wrapper; an empty list if ``dataset`` is not a wrapper.
 
-    Only label wrappers and the wrappers of MMEngine count as wrappers; see :func:`any_parts_of`.
+    Wrappers are label wrappers and those of MMEngine. :func:`any_parts_of` also knows wrappers of other projects.
     """
     if isinstance(dataset, ConcatDataset):
         return dataset.datasets
@@ -39,24 +39,24 @@ def parts_of(dataset: BaseDataset) -> list[BaseDataset]:
 
 
 def any_parts_of(dataset: BaseDataset) -> list[BaseDataset]:
-    """Return the datasets directly inside a wrapper of any project, such as MMDetection's wrapper for mosaics."""
+    """Return the datasets directly inside a wrapper of any project, such as MMDetection's for mosaics, as a list."""
     return parts_of(dataset) or ([dataset.dataset] if hasattr(dataset, 'dataset') else [])
 
 
 def walk(dataset: BaseDataset, parts: Callable = parts_of) -> Iterator[BaseDataset]:
-    """Yield a dataset and then all datasets inside it, in order; ``parts`` returns the datasets directly inside one."""
+    """Yield a dataset and those nested in it, outer before inner; ``parts`` lists the datasets directly inside one."""
     yield dataset
     for part in parts(dataset):
         yield from walk(part, parts)
 
 
 def leaf_datasets(dataset: BaseDataset) -> Iterator[BaseDataset]:
-    """Yield the innermost datasets, which wrap no other and have a pipeline each."""
+    """Yield the innermost datasets in a nested dataset; these wrap no other dataset, and each has its own pipeline."""
     return (part for part in walk(dataset) if not parts_of(part))
 
 
 def outermost_views(dataset: BaseDataset) -> Iterator[BaseDataset]:
-    """Yield the label wrappers that are not inside another one, and each innermost dataset without a label wrapper."""
+    """Yield the label wrappers that no other label wrapper contains, and the innermost datasets outside of these."""
 
     def parts(dataset: BaseDataset) -> list[BaseDataset]:
         return [] if isinstance(dataset, LabelView) else any_parts_of(dataset)
@@ -65,7 +65,7 @@ def outermost_views(dataset: BaseDataset) -> Iterator[BaseDataset]:
 
 
 def source_datasets(dataset: BaseDataset) -> list[BaseDataset]:
-    """Return the outermost datasets in a dataset that contain no label wrapper, in the order of their samples."""
+    """Return the outermost datasets, ``dataset`` or nested in it, that contain no label wrapper, in sample order."""
 
     def parts(dataset: BaseDataset) -> list[BaseDataset]:
         return parts_of(dataset) if count_views(dataset) else []
@@ -74,20 +74,20 @@ def source_datasets(dataset: BaseDataset) -> list[BaseDataset]:
 
 
 def count_views(dataset: BaseDataset) -> int:
-    """Return how many label wrappers are around each other in a dataset, itself included (the most of any part)."""
+    """Return how deep label wrappers are nested in a dataset, itself included: 0 for none, 2 for one inside another."""
     inside = max((count_views(part) for part in parts_of(dataset)), default=0)
     return inside + isinstance(dataset, LabelView)
 
 
 def unrepeated(dataset: BaseDataset) -> BaseDataset:
-    """Return a dataset without the ``RepeatDataset`` and ``ClassBalancedDataset`` around it, which change no label."""
+    """Return the dataset inside any ``RepeatDataset`` and ``ClassBalancedDataset``, which only repeat samples."""
     while isinstance(dataset, (RepeatDataset, ClassBalancedDataset)):
         dataset = dataset.dataset
     return dataset
 
 
 def walk_configs(config: dict | Sequence | None) -> Iterator[dict]:
-    """Yield the config of a dataset and the configs inside it, as :func:`walk` yields datasets."""
+    """Yield a dataset's config (or those in a list), then the configs nested under its ``dataset`` or ``datasets``."""
     if isinstance(config, dict):
         yield config
         config = [config[key] for key in ('dataset', 'datasets') if key in config]
@@ -96,15 +96,15 @@ def walk_configs(config: dict | Sequence | None) -> Iterator[dict]:
 
 
 def leaf_configs(config: dict | Sequence | None) -> Iterator[dict]:
-    """Yield the configs of the innermost datasets, which wrap no other."""
+    """Yield the configs of the innermost datasets, which have no key ``dataset`` or ``datasets``."""
     return (part for part in walk_configs(config) if 'dataset' not in part and 'datasets' not in part)
 
 
 def class_names(dataset: BaseDataset) -> tuple[str, ...]:
-    """Return the names of the classes in the order of their indices; an empty tuple if the metainfo has none.
+    """Return the class names in the order of the class indices; an empty tuple if the metainfo has none.
 
     Raises:
-        AnnotationError: The parts of a concatenation have different classes.
+        AnnotationError: The datasets inside a ``ConcatDataset`` have different classes.
     """
     parts = parts_of(dataset)
     if not parts:
@@ -126,7 +126,7 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def inner_positions(dataset: BaseDataset) -> np.ndarray | None:
-    """Return the position of each sample in the dataset inside a wrapper; None if both have the same samples."""
+    """Return each sample's position in the one dataset inside a wrapper, (N,); None if samples and order are equal."""
     if isinstance(dataset, LabelView):
         return dataset.positions()
     if isinstance(dataset, RepeatDataset):
@@ -135,7 +135,7 @@ def inner_positions(dataset: BaseDataset) -> np.ndarray | None:
 
 
 def pipeline_of(dataset: BaseDataset, idx: int) -> Compose:
-    """Return the pipeline of the innermost dataset that has the sample ``idx`` of a nested dataset."""
+    """Return the pipeline of the innermost dataset from which a nested dataset takes its sample ``idx``."""
     while parts_of(dataset):
         if isinstance(dataset, ConcatDataset):
             part, idx = dataset._get_ori_dataset_idx(idx)
@@ -150,7 +150,7 @@ def pipeline_of(dataset: BaseDataset, idx: int) -> Compose:
 
 
 def reject_unknown_kinds(dataset: BaseDataset) -> None:
-    """Raise a TypeError for a dataset that is not MMEngine's, or whose own ``__getitem__`` a wrapper would skip."""
+    """Raise a TypeError if an innermost dataset is no ``BaseDataset``, or has own ``__getitem__``/``prepare_data``."""
     for leaf in leaf_datasets(dataset):
         if not isinstance(leaf, BaseDataset):
             raise TypeError(

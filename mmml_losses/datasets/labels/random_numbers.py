@@ -1,4 +1,4 @@
-"""Random numbers that depend on seed, sample and class alone."""
+"""Reproducible random numbers, determined by seed, stream name, sample name and class index alone."""
 
 import json
 from collections.abc import Sequence
@@ -10,21 +10,21 @@ import numpy as np
 def uniform_numbers(
     seed: int, stream: str, keys: Sequence[str], rows: np.ndarray, columns: np.ndarray | int
 ) -> np.ndarray:
-    """Compute a uniform random number for each pair of a sample and a class.
+    """Return a uniform random number in [0, 1) for each pair of a sample and a class.
 
-    The number depends on the seed, the stream, the name of the sample and the class index alone. It is the same in
-    every process, for any order or choice of samples, and with every version of Python and NumPy: only integers are
+    The number depends on the seed, the stream, the name of the sample and the class index alone. It is equal in every
+    process, for any order or subset of samples, and with every version of Python and NumPy, because only integers are
     hashed and mixed.
 
     Args:
         seed: Any integer.
-        stream: Name of the sequence of numbers: two streams of one seed are independent.
+        stream: Name of an independent sequence of numbers; with one seed, two streams differ.
         keys: Names of the samples.
-        rows: Positions in ``keys``.
-        columns: Class indices; broadcast with ``rows``.
+        rows: Sample of each number, as a position in ``keys``.
+        columns: Class index of each number; broadcast with ``rows``.
 
     Returns:
-        float64 in [0, 1), of the shape of ``rows`` and ``columns``.
+        float64 array with the broadcast shape of ``rows`` and ``columns``.
     """
     secret = blake2b(json.dumps([int(seed), stream]).encode(), digest_size=16).digest()
     names = [blake2b(key.encode('utf-8', 'surrogateescape'), digest_size=8, key=secret).digest() for key in keys]
@@ -37,7 +37,7 @@ def uniform_numbers(
 
 
 def _mix(bits: np.ndarray) -> np.ndarray:
-    """Mix 64-bit integers in place, so that each bit of the result depends on all bits of the input."""
+    """Hash uint64 integers in place and return them; each bit of the result depends on all bits of the input."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         bits ^= bits >> np.uint64(shift)
         bits *= np.uint64(factor)

@@ -1,4 +1,4 @@
-"""Read the labels of any dataset, without making an item."""
+"""Read the labels of any dataset without loading images."""
 
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -14,16 +14,16 @@ from .sample_labels import POSITIVE, SampleLabels
 
 @dataclass(frozen=True)
 class LabelChanges:
-    """The labels of a dataset, and what they were before its label wrappers changed them.
+    """Labels of a dataset before and after its label wrappers (datasets that change the labels of another).
 
-    Arrays hold 1 positive, 0 negative or unobserved, -1 unknown; they are int8, or float32 where labels are soft.
+    Arrays of labels have 1 positive, 0 negative or unobserved, -1 unknown. They are int8, or float32 with soft labels.
 
     Attributes:
         classes: Names of the C classes.
-        observed: (N, C), the labels of the dataset, with all changes.
-        true: (N, C), the labels of the innermost datasets for the same samples.
-        original: (M, C), all labels inside every label wrapper, before any of them chose samples.
-        sample_idx: (N,), ``sample_idx`` of the data infos. It repeats in a ``ConcatDataset``.
+        observed: (N, C) labels of the dataset, after all changes.
+        true: (N, C) labels of the same samples before all changes.
+        original: (M, C) labels before all changes, also of the samples that label wrappers left out.
+        sample_idx: (N,) sample numbers in the data infos. They repeat in a ``ConcatDataset``.
     """
 
     classes: tuple[str, ...]
@@ -34,17 +34,17 @@ class LabelChanges:
 
 
 def read_labels(dataset: BaseDataset, with_areas: bool = False) -> SampleLabels:
-    """Read the labels of a dataset, in its order.
+    """Return the labels of all samples of a dataset, in dataset order, as :class:`SampleLabels`.
 
     Args:
-        dataset: A dataset of MMEngine's kind, whose data infos have ``gt_score`` (C,) with 1, 0 or -1, or else
-            ``gt_label`` with class indices, or else ``instances`` with ``bbox_label`` as in MMDetection; or wrappers
-            around such datasets, as for :class:`mmml_losses.datasets.LabelWrapper`.
-        with_areas: Whether to read the areas of objects as well, for wrappers that depend on them.
+        dataset: An MMEngine dataset. Its data infos (sample dicts) must have ``gt_score`` (C,) with 1, 0 or -1, or else
+            ``gt_label`` with class indices, or else ``instances`` with ``bbox_label`` as in MMDetection. Wrappers
+            around such datasets are allowed, as in :class:`mmml_losses.datasets.LabelWrapper`.
+        with_areas: Whether to read the areas of objects, too, which some label wrappers need.
 
     Raises:
-        TypeError: It is a dataset of another kind.
-        AnnotationError: There are no such labels.
+        TypeError: The dataset is of another kind.
+        AnnotationError: The dataset has no such labels, has soft labels, or has no class names.
     """
     reject_unknown_kinds(dataset)
     classes = _class_names(dataset)
@@ -59,18 +59,18 @@ def read_labels(dataset: BaseDataset, with_areas: bool = False) -> SampleLabels:
 
 
 def read_label_changes(dataset: BaseDataset, num_classes: int | None = None) -> LabelChanges:
-    """Read the observed labels of a dataset, the true ones, and those before label wrappers chose samples.
+    """Return the labels of a dataset before and after the changes of label wrappers, as :class:`LabelChanges`.
 
-    Every sample of the outermost label wrapper, or of a dataset without label wrappers, counts once: ``RepeatDataset``
-    and ``ClassBalancedDataset`` around it only repeat samples.
+    Each sample of the outermost label wrapper, or of a dataset without one, counts once. Repetitions by
+    ``RepeatDataset`` and ``ClassBalancedDataset`` around it are left out.
 
     Args:
-        dataset: As for :func:`read_labels`; soft labels and any other dataset with ``get_data_info`` are allowed.
+        dataset: A dataset as for :func:`read_labels`. Soft labels and other kinds with ``get_data_info`` are allowed.
         num_classes: C, needed if neither the metainfo nor ``gt_score`` determines it.
 
     Raises:
-        DatasetKindError: It is a dataset of another kind.
-        AnnotationError: There are no such labels.
+        DatasetKindError: The dataset has no ``get_data_info``.
+        AnnotationError: The dataset has no such labels.
     """
     classes = _class_names(dataset, required=False)
     rows = _read(dataset, len(classes) or num_classes, each_once=True)
@@ -79,9 +79,9 @@ def read_label_changes(dataset: BaseDataset, num_classes: int | None = None) -> 
 
 
 def read_history(dataset: BaseDataset) -> tuple[np.ndarray, np.ndarray]:
-    """Read the true labels (N, C) of the samples of a dataset, and its labels without restored positives.
+    """Return (true labels, uncorrected labels) of a dataset's samples, both (N, C).
 
-    A restored positive is one that a label wrapper removed and another one added again.
+    True labels are those before all label wrappers. Uncorrected labels lack the positives that label wrappers added.
     """
     rows = _read(dataset, len(_class_names(dataset)))
     return rows.true, rows.uncorrected
@@ -93,10 +93,10 @@ PER_SAMPLE = ('sample_idx', 'observed', 'true', 'uncorrected')
 
 @dataclass(frozen=True)
 class _Rows:
-    """The labels of a dataset, and what they were before, in arrays with a row for each sample.
+    """Labels of a dataset before and after its label wrappers, in arrays with one row per sample.
 
-    ``uncorrected`` is ``observed`` without the positives that a wrapper added. Only ``original`` has other samples; it
-    is None without any label wrapper.
+    ``uncorrected`` is ``observed`` without the positives that a wrapper added. ``original`` has rows for all wrapped
+    samples, even those left out; it is None without label wrappers.
     """
 
     keys: list[str]
@@ -122,7 +122,7 @@ class _Rows:
         )
 
     def seen_through(self, view: LabelView) -> '_Rows':
-        """Return the rows of ``view``, a label wrapper around the dataset of these rows."""
+        """Return the rows of ``view``, a label wrapper around the dataset that these rows describe."""
         rows, observed = self.take(view.positions()), view.observed_labels()
         added = (observed == POSITIVE) & (rows.uncorrected != POSITIVE)
         return replace(
@@ -153,7 +153,7 @@ class _Rows:
 
 
 def _read(dataset: BaseDataset, num_classes: int | None, with_areas: bool = False, each_once: bool = False) -> _Rows:
-    """Read a dataset; ``each_once`` leaves out repetitions by MMEngine's wrappers outside of label wrappers."""
+    """Read the labels of a dataset; ``each_once`` ignores repetition by MMEngine's wrappers outside label wrappers."""
     if isinstance(dataset, ConcatDataset):
         dataset.full_init()
         return _Rows.joined([_read(part, num_classes, with_areas, each_once) for part in dataset.datasets])

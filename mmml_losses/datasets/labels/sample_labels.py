@@ -1,4 +1,4 @@
-"""The labels of a dataset, sample by sample."""
+"""The labels of a dataset as one array, with a name for each sample."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,15 +12,14 @@ POSITIVE, NEGATIVE, UNKNOWN = 1, 0, -1
 
 @dataclass(frozen=True)
 class SampleLabels:
-    """The labels of a dataset, in its order.
+    """Labels of a dataset, in the order of its samples.
 
     Attributes:
         classes: Names of the C classes.
-        keys: A name for each of the N samples that is the same on every machine, such as the path of its file below
-            the folder of the images.
+        keys: Names of the N samples, equal on every machine, such as image paths relative to the image folder.
         labels: (N, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown.
-        areas: (N, C) float32, area of the largest object of a class, NaN where it is unknown; None if all are
-            unknown or were not requested. Comparable within a sample, not always between samples.
+        areas: (N, C) float32 area of each class's largest object in a sample, NaN where unknown; None if all are
+            unknown or were not requested. Areas of one sample are comparable, but not always between samples.
     """
 
     classes: tuple[str, ...]
@@ -29,7 +28,7 @@ class SampleLabels:
     areas: np.ndarray | None = None
 
     def take(self, positions: np.ndarray) -> 'SampleLabels':
-        """Return the samples at these positions, in this order."""
+        """Return a :class:`SampleLabels` of the samples at ``positions``, in that order; repeats are allowed."""
         return SampleLabels(
             self.classes,
             [self.keys[position] for position in positions],
@@ -38,7 +37,7 @@ class SampleLabels:
         )
 
     def fingerprint(self) -> dict[str, int | str]:
-        """Return two counts and two checksums that identify the samples and labels of this dataset."""
+        """Return a dict with the numbers of samples and positives, and SHA-256 sums of the names and the labels."""
         return dict(
             samples=len(self.labels),
             positives=int((self.labels == POSITIVE).sum()),
@@ -69,7 +68,7 @@ def fill_rows(labels: np.ndarray, rows: Sequence[Sequence[int]], value: int) -> 
 
 
 def columns_of(mask: np.ndarray) -> list[list[int]]:
-    """Return the columns that are true in each row of a matrix."""
+    """Return, for each row of a bool matrix, the list of columns that are true."""
     ends = np.cumsum(mask.sum(axis=1)).tolist()
     columns = np.nonzero(mask)[1].tolist()
     return [columns[start:end] for start, end in zip([0, *ends], ends, strict=False)]
