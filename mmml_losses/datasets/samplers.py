@@ -1,4 +1,4 @@
-"""Class-aware sampling: all classes have equally many turns, however few images they have."""
+"""Class-aware sampling: choose every class equally often, however few images it has."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -24,24 +24,24 @@ LONGEST_EPOCH = 100_000_000
 class ClassAwareSampler(Sampler):
     """Draw classes in turn and images of these classes, the re-sampling (RS) of the long-tailed benchmarks.
 
-    All classes have a turn in random order, then again in another order, and so on. In its turn a class gives its next
-    ``num_samples_cls`` images: all of them in random order, then again in another order. So the numbers of turns of two
-    classes differ by at most one (Shen et al., "Relay Backpropagation for Effective Learning of Deep Convolutional
-    Neural Networks", 2016). An image has a place in the turns of each of its labels, so frequent classes are still seen
-    more often than rare ones. A class without an image has no turn, and an image without a label is never drawn.
+    Each class has one turn in random order, then each has another turn in a new order, and so on. So the numbers of
+    turns of two classes differ by at most one (Shen et al., "Relay Backpropagation for Effective Learning of Deep
+    Convolutional Neural Networks", 2016). A turn draws the next ``num_samples_cls`` shuffled images of its class; after
+    the last one, they are shuffled again. An image is drawn in the turns of each of its positive classes, so
+    frequent classes are still seen more often. Images without a positive and classes without an image are never drawn.
 
-    The sequence of an epoch depends on the seed, the epoch and the labels alone. It is the same in all processes, and
-    each takes every n-th sample. A resumed training continues with the epoch of an uninterrupted one.
+    The sequence of an epoch depends only on the seed, the epoch and the labels, so a resumed training with the same
+    seed continues like an uninterrupted one. All n processes compute one sequence; each takes every n-th sample of it.
 
     Args:
-        dataset: One that :func:`~mmml_losses.datasets.labels.reading.read_labels` can read (label wrappers,
-            ``ConcatDataset``, detection datasets, ...), or that has ``get_cat_ids``. Labels above 0 are of a class.
+        dataset: Dataset to sample from. Either :func:`~mmml_losses.datasets.labels.reading.read_labels` can read it
+            (label wrappers, ``ConcatDataset``, detection datasets, ...), or it has ``get_cat_ids``.
         num_samples_cls: Number of images of a class in each turn.
-        epoch_length: Samples in an epoch, over all processes: ``'largest_class'`` is the number of images of the
-            largest class times the number of classes, divided by ``reduce``; ``'dataset'`` is the size of the dataset;
-            or a number. It is rounded up to a multiple of the number of processes.
-        reduce: Divisor of ``'largest_class'``. With 1 every image of the largest class is drawn about once.
-        seed: Seed of the order; by default a random one, the same for all processes.
+        epoch_length: Samples in an epoch, summed over all processes and rounded up to a multiple of their number. An
+            integer, ``'dataset'`` for the size of the dataset, or ``'largest_class'``: the number of images of the
+            largest class, times the number of classes with images, divided by ``reduce``.
+        reduce: Divisor for ``'largest_class'``. With 1 every image of the largest class is drawn about once per epoch.
+        seed: Seed of the order. None chooses a random seed, the same for all processes.
 
     The defaults come from the public code of the DB loss, which the paper on the DR loss uses: 3,875 samples for
     VOC-LT and 22,560 for COCO-LT. Use ``'dataset'`` for much larger datasets.
@@ -74,7 +74,7 @@ class ClassAwareSampler(Sampler):
         self._log_epoch(len(dataset), num_classes)
 
     def __iter__(self) -> Iterator[int]:
-        """Iterate over the samples of this process in the epoch of :meth:`set_epoch`."""
+        """Iterate over this process's sample indices in the epoch of :meth:`set_epoch`."""
         return iter(self.sequence(self.num_samples * self.world_size)[self.rank :: self.world_size].tolist())
 
     def __len__(self) -> int:
@@ -82,13 +82,13 @@ class ClassAwareSampler(Sampler):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the next epoch, for :class:`mmengine.hooks.DistSamplerSeedHook`."""
+        """Set the number of the next epoch; :class:`mmengine.hooks.DistSamplerSeedHook` calls this before each one."""
         self.epoch = epoch
 
     def sequence(self, length: int | None = None) -> np.ndarray:
-        """Return the samples of all processes in the epoch of :meth:`set_epoch`, (length,) int64.
+        """Return the sample indices of the epoch of :meth:`set_epoch`, for all processes together, (length,) int64.
 
-        The default length is one epoch; a longer sequence begins with the shorter one.
+        ``length`` is the epoch length by default. A longer sequence begins with the shorter one.
         """
         length = self.epoch_length if length is None else length
         num_classes = len(self._classes)
@@ -103,7 +103,10 @@ class ClassAwareSampler(Sampler):
         return images[firsts[:, None] + np.arange(self.num_samples_cls)].ravel()[:length]
 
     def _shuffled_images(self, num_each: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return at least ``num_each`` shuffled images of each class, class by class, and where each class starts."""
+        """Return (images (M,), starts (K,)): shuffled sample indices, grouped by class, and where each class starts.
+
+        A class has all its images in random order, then again in a new order, until it has ``num_each`` or more.
+        """
         num_rounds = -(-num_each // self._sizes)  # rounded up
         lengths = num_rounds * self._sizes
         starts = np.cumsum(lengths) - lengths
@@ -119,10 +122,10 @@ class ClassAwareSampler(Sampler):
         return images[self._shuffled_within(names, groups, places)], starts
 
     def _shuffled_within(self, names: list[str], groups: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """Return the order of positions in which the members of each group are shuffled.
+        """Return the indices (N,) that shuffle N items within their groups and leave the groups in order.
 
-        ``groups``, ascending, and ``members`` have the group of each position and its number in the group, both (N,).
-        The order depends on the name of the group in ``names``, the seed and the epoch.
+        ``groups`` (N,), ascending, is the group number of each item; ``members`` (N,) is its number within the group.
+        ``names`` has the name of each group; the order depends on this name, the seed and the epoch.
         """
         draws = uniform_numbers(self.seed, f'{type(self).__name__}/{self.epoch}', names, groups, members)
         # Sorting one key is faster than two. It has space for more groups than an epoch can have samples, and for the
@@ -160,7 +163,7 @@ class ClassAwareSampler(Sampler):
 
 
 def _images_of_classes(dataset: BaseDataset) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Return the classes that have images, how many each has, these images class by class, and C."""
+    """Return (indices of classes with images (K,), their image counts (K,), sample indices by class (M,), C)."""
     try:
         labels = read_labels(dataset).labels
         classes, images = np.nonzero((labels > 0).T)
@@ -180,7 +183,7 @@ def _images_of_classes(dataset: BaseDataset) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _class_ids(dataset: BaseDataset) -> list[Sequence[int]]:
-    """Return the classes of each sample from ``get_cat_ids`` of the dataset."""
+    """Return a list of the class indices of each sample, from ``get_cat_ids``; raise a TypeError if there is none."""
     if isinstance(dataset, ConcatDataset):
         return list(chain.from_iterable(_class_ids(part) for part in dataset.datasets))
     if isinstance(dataset, RepeatDataset):

@@ -1,4 +1,4 @@
-"""Transforms: crop a sample out of its image, and pack several views of an image."""
+"""Transforms: crop an image to the box of its sample, and pack several views of an image."""
 
 import copy
 import math
@@ -13,14 +13,14 @@ from .readers.annotation_files import box_problem
 
 @TRANSFORMS.register_module()
 class CropToBox:
-    """Cut the box of a sample out of the loaded image; put it after ``LoadImageFromFile``.
+    """Crop the loaded image to the bounding box of its sample; put it after ``LoadImageFromFile``.
 
-    It needs ``img``, (H, W) or (H, W, channels), and ``bbox`` as ``[x, y, width, height]`` in pixels, from readers of
-    persons and object instances. A box that ends between two pixels is rounded outwards, and clipped to the image. It
-    changes ``img`` and ``img_shape``; ``bbox`` stays the box in the whole image.
+    The data info must have ``img``, (H, W) or (H, W, channels), and ``bbox`` as ``[x, y, width, height]`` in pixels.
+    Readers of persons and object instances provide ``bbox``. The crop is rounded outwards to whole pixels and clipped
+    to the image. ``img`` and ``img_shape`` change; ``bbox`` stays in the coordinates of the whole image.
 
     Args:
-        margin: Context around the box on each side, as a fraction of its width and of its height.
+        margin: Context on each side of the box, as a fraction of its width (left, right) or height (top, bottom).
 
     Example:
         >>> pipeline = [
@@ -37,7 +37,7 @@ class CropToBox:
         self.margin = margin
 
     def __call__(self, results: dict) -> dict:
-        """Crop a loaded image to its box, which must have an area in the image."""
+        """Return ``results`` with ``img`` cropped; raise a ValueError if the box is missing or outside the image."""
         image, name = results['img'], results.get('img_path')
         if 'bbox' not in results:
             raise ValueError(f"CropToBox needs 'bbox' in the data info of each sample, got none for {name}")
@@ -55,7 +55,7 @@ class CropToBox:
         return results
 
     def _ends(self, start: float, size: float, limit: int) -> tuple[int, int]:
-        """Return the first pixel of one side of the box with its margin, and the pixel after its last."""
+        """Return (first pixel, pixel after the last) of the crop on one axis: the box with margin, up to ``limit``."""
         context = self.margin * size
         return max(math.floor(start - context), 0), min(math.ceil(start + size + context), limit)
 
@@ -68,16 +68,15 @@ LABELS = ('gt_label', 'gt_score')
 
 @TRANSFORMS.register_module()
 class PackViews:
-    """Make several views of a loaded image and pack them as one sample; the last step of a pipeline.
+    """Make several views (augmented copies) of a loaded image and pack them as one sample; the last pipeline step.
 
     The sample is ``dict(inputs=[V images], data_samples=...)``, in the order of ``views``. The data sample is the one
     of the first view, with ``num_views`` added. :class:`mmml_losses.models.MultiLabelPreprocessor` makes a list of V
-    batches of such samples. Every view has its own random numbers, from the generators that MMEngine seeds for each
-    worker.
+    batches of such samples. Every view has its own random numbers, from the generators that MMEngine seeds.
 
     Args:
-        views: A pipeline for each view, at least two. ``[]`` is the image as it was loaded, and a pipeline may be
-            repeated. A transform that changes labels is rejected: they belong to all views.
+        views: Two or more pipelines, one for each view. ``[]`` is the image as it was loaded, and a pipeline may be
+            repeated. No transform may change ``gt_label`` or ``gt_score``, because one label belongs to all views.
         pack: Config of the transform that packs each view, MMPretrain's ``PackInputs`` by default.
 
     Example:
@@ -97,7 +96,7 @@ class PackViews:
         self.views = [Compose([*view, self.pack]) for view in views]
 
     def __call__(self, results: dict) -> dict | None:
-        """Make the views of a loaded image; None if a transform returns None, as MMEngine's datasets expect."""
+        """Return the packed sample; None if a transform returns None, so that MMEngine tries another sample."""
         packed: list[dict] = []
         for view in self.views:
             sample = view(copy.deepcopy(results))
