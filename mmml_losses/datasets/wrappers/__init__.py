@@ -1,1 +1,1 @@
-"""Wrappers of datasets that hide labels, choose samples, or replace labels by the labels of a file."""
+"""Datasets that wrap another dataset, to hide its labels, choose samples, or take the labels from a file."""

@@ -1,4 +1,4 @@
-"""The labels that label wrappers drew, in the form of a label file."""
+"""Read the labels that label wrappers drew, to write them to a label file."""
 
 from dataclasses import dataclass
 from itertools import chain
@@ -16,13 +16,13 @@ from .missing_boxes import MissingBoxes
 
 @dataclass(frozen=True)
 class DrawnLabels:
-    """The labels of a dataset, and their origin.
+    """The labels of a dataset after its label wrappers, and the samples and labels from before.
 
     Attributes:
-        source: The M samples inside all label wrappers, with their labels there.
-        positions: (N,), position of each sample of the dataset in ``source``; None if both have the same samples.
-        labels: (N, C) int8, the labels of the dataset.
-        settings: Settings of the wrappers, each with the wrapped datasets as ``dataset`` or ``datasets``.
+        source: The M samples inside all label wrappers, with the labels from before all changes.
+        positions: (N,), position in ``source`` of each sample of the dataset; None if these are all M in order.
+        labels: (N, C) int8, the labels of the dataset: 1 positive, 0 negative or unobserved, -1 unknown.
+        settings: Type and arguments of the dataset; ``dataset`` or ``datasets`` in it has those of the wrapped ones.
     """
 
     source: SampleLabels
@@ -32,13 +32,13 @@ class DrawnLabels:
 
 
 def read_drawn_labels(dataset: BaseDataset) -> DrawnLabels:
-    """Read the labels that the label wrappers in a dataset drew, and their origin.
+    """Return the labels of a dataset with label wrappers, and the samples and labels from before the wrappers.
 
-    :func:`mmml_losses.datasets.labels.label_file.save_label_file` writes the result to a file. With that file,
-    :class:`mmml_losses.datasets.Relabelled` around the dataset without its label wrappers has the same samples and
-    labels.
+    :func:`mmml_losses.datasets.labels.label_file.save_label_file` writes the result to a file. If the label wrappers
+    are replaced by one :class:`mmml_losses.datasets.Relabelled` with that file, samples and labels stay the same.
 
-    There must be a label wrapper somewhere inside, and none that hides single boxes, which a label file cannot hold.
+    Without a label wrapper this raises a ValueError; with :class:`.MissingBoxes` inside an AnnotationError, because a
+    label file cannot hold single boxes.
     """
     if not count_views(dataset):
         raise ValueError(f'dataset must have a label wrapper, got {type(dataset).__name__} without one')
@@ -55,7 +55,7 @@ def read_drawn_labels(dataset: BaseDataset) -> DrawnLabels:
 
 
 def _source_positions(dataset: BaseDataset) -> np.ndarray:
-    """Return the position of each sample among the samples of all ``source_datasets``, one after the other."""
+    """Return the position of each sample, (N,) int64, in the datasets inside all label wrappers, concatenated."""
     if not count_views(dataset):
         return np.arange(len(dataset))
     parts = parts_of(dataset)
@@ -67,7 +67,7 @@ def _source_positions(dataset: BaseDataset) -> np.ndarray:
 
 
 def _settings(dataset: BaseDataset) -> dict:
-    """Return the settings of a dataset and of all datasets inside it; only label wrappers have more than a type."""
+    """Return a nested dict of the settings of a dataset and those inside: a type, and a label wrapper's arguments."""
     if isinstance(dataset, MissingBoxes):
         raise AnnotationError(
             'the dataset must hide labels of images to be kept in a label file, which cannot hold single boxes, got '

@@ -1,4 +1,4 @@
-"""The base of all datasets that change the labels of another dataset."""
+"""Base class of the datasets that change the labels of another dataset."""
 
 import copy
 from collections.abc import Sequence
@@ -16,28 +16,27 @@ from ..labels.sample_labels import POSITIVE, UNKNOWN, SampleLabels
 
 
 class LabelWrapper(LabelView):
-    """A dataset with samples of another one and labels of its own.
+    """Base class of datasets that wrap another dataset and change its labels or choose some of its samples.
 
-    A subclass writes :meth:`relabel`, which replaces labels, or :meth:`select`, which chooses samples, or both; and
-    lists the arguments that determine the labels in ``arguments``.
+    A subclass overrides :meth:`relabel` to replace labels, :meth:`select` to choose samples, or both. It lists the
+    constructor arguments that determine the labels in the class attribute ``arguments``.
 
     Items come from the pipeline of the wrapped dataset, and only the labels differ: ``gt_label``, ``gt_score`` and the
-    boxes in ``instances``, whichever the samples have. The label of the innermost dataset is in the data info as
-    ``true_label``, (C,) int8. Pipelines pack it only on request (``PackInputs(algorithm_keys=['true_label'])``), and no
-    loss reads it.
+    boxes in ``instances``, as far as samples have them. The data info also gets ``true_label``, (C,) int8, the labels
+    before all wrappers, which no loss reads. Pipelines pack it only with ``PackInputs(algorithm_keys=['true_label'])``.
 
-    A sample has ``gt_score`` where it had one before; every sample has one if any label is unknown. In a detection
-    dataset an image has the classes of its boxes without ``ignore_flag``. There a class that is hidden loses all its
-    boxes in the image, and the boxes of one that becomes unknown are ignored; no class can be added.
+    If any label is unknown, all samples get ``gt_score``, except samples with boxes only. In a detection dataset the
+    positives of an image are the classes of its boxes without ``ignore_flag``. If such a class is hidden, its boxes in
+    the image are removed. If it becomes unknown, its boxes are ignored. No class can be added.
 
-    ``sample_idx`` is the position in this dataset, also around a ``ConcatDataset``. A sample that the pipeline cannot
-    make is replaced by a random one in training, as in MMEngine; around a ``ConcatDataset`` it may come from any part.
+    ``sample_idx`` is the position in this dataset. If the pipeline returns None in training, a random sample replaces
+    it, as in MMEngine; around a ``ConcatDataset``, the random sample may be of any part.
 
     Args:
-        dataset: A dataset or its config: one of MMEngine's kind whose samples have ``gt_label``, ``gt_score`` or
-            ``instances``; a ``ConcatDataset``, ``RepeatDataset`` or ``ClassBalancedDataset`` of such; or another label
-            wrapper. A config is built as in the host project.
-        lazy_init: Whether to leave reading to :meth:`full_init`. The wrapped dataset has a ``lazy_init`` of its own.
+        dataset: A dataset of MMEngine's kind whose samples have ``gt_label``, ``gt_score`` or ``instances``; a
+            ``ConcatDataset``, ``RepeatDataset`` or ``ClassBalancedDataset`` of such datasets; another label wrapper;
+            or the config of one of these, built in MMEngine's default scope.
+        lazy_init: Whether to wait with loading until :meth:`full_init`. The wrapped dataset has its own ``lazy_init``.
     """
 
     # Whether select and relabel need the areas of the samples, which take a while to read.
@@ -57,30 +56,30 @@ class LabelWrapper(LabelView):
             self.full_init()
 
     def select(self, samples: SampleLabels) -> np.ndarray | None:
-        """Return the positions of the chosen samples in the wrapped dataset, in their new order; None for all.
+        """Return the positions of the chosen samples in the wrapped dataset, (N,) in their new order; None for all.
 
-        ``samples`` has the samples and labels of the wrapped dataset, and must not be changed.
+        ``samples`` holds all samples and labels of the wrapped dataset, and must not be changed.
         """
         return None
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
         """Return the new labels, (N, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown.
 
-        ``samples`` has the samples that :meth:`select` chose, with their old labels, and must not be changed.
+        ``samples`` holds the samples that :meth:`select` chose, with their old labels, and must not be changed.
         """
         return samples.labels
 
     def settings(self) -> dict:
-        """Return what determines the labels besides the wrapped dataset: type and arguments, in json's types."""
+        """Return the type and the arguments that determine the labels, without ``dataset``, as a dict for JSON."""
         return dict(type=type(self).__name__, **{name: getattr(self, name) for name in self.arguments})
 
     @property
     def stream(self) -> str:
-        """Name of the random numbers of this wrapper; wrappers inside with the same seed have other numbers."""
+        """Name that selects the random numbers of this wrapper; a wrapper inside with the same seed has others."""
         return f'{type(self).__name__}/{count_views(self.dataset)}'
 
     def full_init(self) -> None:
-        """Load the wrapped dataset, and compute the labels."""
+        """Load the wrapped dataset and compute the labels of this one; do nothing if this was done before."""
         if self._fully_initialized:
             return
         self.dataset.full_init()
@@ -108,7 +107,7 @@ class LabelWrapper(LabelView):
         self._has_unknown = bool((labels == UNKNOWN).any())
 
     def _reject_classes_without_boxes(self, gaining: np.ndarray, positions: np.ndarray | None) -> None:
-        """Raise an AnnotationError if one of the samples with new positives has boxes only."""
+        """Raise an AnnotationError if a sample of ``gaining`` (indices of those with new positives) has boxes only."""
         # All samples of a dataset are of one kind.
         if not any(len(leaf) and has_boxes_only(leaf.get_data_info(0)) for leaf in leaf_datasets(self.dataset)):
             return
@@ -122,7 +121,7 @@ class LabelWrapper(LabelView):
 
     @property
     def metainfo(self) -> dict:
-        """Meta information of the wrapped dataset."""
+        """Meta information of the wrapped dataset, such as the class names under ``'classes'``."""
         return self.dataset.metainfo
 
     @property
@@ -132,51 +131,51 @@ class LabelWrapper(LabelView):
 
     @property
     def test_mode(self) -> bool:
-        """Whether a sample that the pipeline cannot make is an error, as in the wrapped dataset."""
+        """Whether an innermost dataset is in test mode; then it is an error if a pipeline returns None for a sample."""
         return any(leaf.test_mode for leaf in leaf_datasets(self.dataset))
 
     @property
     def max_refetch(self) -> int:
-        """How often another sample may be tried in training, as in the wrapped dataset."""
+        """Largest ``max_refetch`` of the innermost datasets: how many other samples training may try after a None."""
         return max(leaf.max_refetch for leaf in leaf_datasets(self.dataset))
 
     @force_full_init
     def positions(self) -> np.ndarray | None:
-        """Return the position of each sample in the wrapped dataset; None if both have the same samples in order."""
+        """Return each sample's position in the wrapped dataset, (N,); None if both have the same samples in order."""
         return self._positions
 
     @force_full_init
     def observed_labels(self) -> np.ndarray:
-        """Return the labels of this dataset, (N, C) int8."""
+        """Return the labels of this dataset, (N, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown."""
         return self._labels.copy()
 
     @force_full_init
     def has_unknown(self) -> bool:
-        """Return whether a label of this dataset is unknown."""
+        """Return whether any label of this dataset is unknown."""
         return self._has_unknown
 
     @force_full_init
     def source_labels(self) -> np.ndarray:
-        """Return the labels of the wrapped dataset for these samples, (N, C) int8."""
+        """Return the labels that the N samples of this dataset have in the wrapped dataset, (N, C) int8."""
         labels = read_labels(self.dataset).labels
         return labels if self._positions is None else labels[self._positions]
 
     @force_full_init
     def true_labels(self) -> np.ndarray:
-        """Return the labels of the innermost datasets for these samples, (N, C) int8."""
+        """Return the labels that the N samples of this dataset had before all label wrappers, (N, C) int8."""
         return read_history(self)[0]
 
     @force_full_init
     def uncorrected_labels(self) -> np.ndarray:
-        """Return the labels of this dataset, (N, C) int8, without the positives that a file of pseudo labels restored.
+        """Return the labels of this dataset, (N, C) int8, without positives that label wrappers (pseudo labels) added.
 
-        A restored positive is one that a label wrapper removed and another one added again.
+        An added positive gets its label from before, 0 or -1. All other changes by label wrappers stay.
         """
         return read_history(self)[1]
 
     @force_full_init
     def get_data_info(self, idx: int) -> dict:
-        """Return the data info of the wrapped dataset with the labels of this one, and with ``true_label``."""
+        """Return the wrapped dataset's data info with this dataset's labels; ``true_label`` has the original ones."""
         row = self._labels[idx]
         idx = idx if idx >= 0 else len(self._labels) + idx
         position = idx if self._positions is None else int(self._positions[idx])
@@ -188,16 +187,16 @@ class LabelWrapper(LabelView):
         return info
 
     def write(self, info: dict, row: np.ndarray, position: int) -> None:
-        """Write the labels (C,) of this dataset to the data info at a position of the wrapped dataset, in place."""
+        """Write the labels ``row`` (C,) to ``info``, the data info at ``position`` of the wrapped dataset, in place."""
         write_labels(info, row, with_score=self._has_unknown)
 
     @force_full_init
     def get_cat_ids(self, idx: int) -> list[int]:
-        """Return the class indices of a sample, for :class:`mmengine.dataset.ClassBalancedDataset`."""
+        """Return the indices of a sample's positive classes, for :class:`mmengine.dataset.ClassBalancedDataset`."""
         return np.flatnonzero(self._labels[idx] == POSITIVE).tolist()
 
     def prepare_data(self, idx: int) -> object:
-        """Return a sample with the labels of this dataset after the wrapped dataset's pipeline."""
+        """Return the result of the innermost dataset's pipeline for a sample, with the labels of this dataset."""
         return pipeline_of(self, idx)(self.get_data_info(idx))
 
     @force_full_init
@@ -206,28 +205,28 @@ class LabelWrapper(LabelView):
 
     @force_full_init
     def get_subset(self, indices: Sequence[int] | int) -> 'LabelWrapper':
-        """Return the first n, the last -n or the listed samples as a new dataset around the same wrapped dataset."""
+        """Return a new dataset of the first n samples for ``indices`` n, the last n for -n, or the listed positions."""
         subset = copy.copy(self)
         subset.get_subset_(indices)
         return subset
 
     @force_full_init
     def get_subset_(self, indices: Sequence[int] | int) -> None:
-        """Keep only the first n, the last -n or the listed samples. The wrapped dataset stays as it is."""
+        """Keep only the samples that :meth:`get_subset` would return, in place. The wrapped dataset stays as it is."""
         chosen = _as_index(indices)
         positions = np.arange(len(self)) if self._positions is None else self._positions
         self._set(positions[chosen], self._labels[chosen])
 
 
 def _as_index(indices: Sequence[int] | int) -> slice | np.ndarray:
-    """Convert MMEngine's index of a subset (the first n, the last n, or a list) to numpy's."""
+    """Return numpy's index of a subset: a slice of the first n for n or the last n for -n, or positions for a list."""
     if isinstance(indices, (int, np.integer)) and not isinstance(indices, bool):
         return slice(indices) if indices >= 0 else slice(indices, None)
     return _as_positions(indices, 'indices must be a whole number or positions')
 
 
 def _as_positions(positions: object, rule: str) -> np.ndarray:
-    """Return positions as (N,) int64. Reject a mask, whose 0 and 1 would be positions of the first two samples."""
+    """Return positions as (N,) int64; raise a TypeError, whose text begins with ``rule``, for a mask or floats."""
     found = np.asarray(positions)
     if found.ndim != 1 or (found.size and found.dtype.kind not in 'iu'):
         raise TypeError(f'{rule}, whole numbers (N,), got {found.dtype} {found.shape}')

@@ -1,4 +1,4 @@
-"""A long-tailed choice of the samples of a dataset."""
+"""Choose a long-tailed subset of a dataset: a published one (VOC-LT, COCO-LT), or one along a Pareto curve."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,32 +25,31 @@ from .pareto import ParetoCurve, choose_long_tail, describe_tail, listed
 class LongTailed(LabelWrapper):
     """Samples of any multi-label dataset, chosen so that few classes have many images and many classes have few.
 
-    Labels stay as they are. Without ``split`` the class counts fall along a Pareto curve, see :class:`.ParetoCurve`
-    and :func:`.choose_long_tail`; the samples keep their order. ``largest=775, smallest=4`` on trainval of VOC 2012 and
-    ``largest=700, smallest=6`` on train2014 of COCO give sets like the published ones: about 1,200 images with 2.0
-    labels each and about 1,900 with 4.4. The choice is logged.
+    Labels stay as they are. Without ``split`` the class counts (images of each class) fall along a Pareto curve, see
+    :class:`.ParetoCurve` and :func:`.choose_long_tail`; the samples keep their order. On trainval of VOC 2012,
+    ``largest=775, smallest=4`` gives a set like VOC-LT: about 1,200 images with 2.0 labels each. On train2014 of COCO,
+    ``largest=700, smallest=6`` gives one like COCO-LT: about 1,900 images with 4.4. The log describes the chosen set.
 
-    With ``split`` the samples are the published ones, in the published order, on which DR, DB and others report
-    results:
+    With ``split`` the samples are the published ones in their order, on which papers (DR, DB, ...) report results:
 
     - ``'voc-lt'``: 1,142 images of trainval of VOC 2012. The published class frequencies, 4 to 775, count difficult
       objects: ``VOC(..., split='trainval', difficult='positive')``.
     - ``'coco-lt'``: 1,909 images of train2017 of COCO, class frequencies from 6 to 1,128. 519 of them are in val2014:
-      with the annotations of 2014 it takes a ``ConcatDataset`` of train and val.
+      with the annotations of 2014, wrap a ``ConcatDataset`` of train and val.
 
-    Images of a split are identified by their file names, or else by ``img_id``; all must exist. A sample that the
-    wrapped dataset has more than once is chosen as often.
+    Images of a split are found by file name, or else by ``img_id``; a missing one raises an AnnotationError. If the
+    wrapped dataset has several samples of an image, all of them are chosen.
 
     Args:
-        dataset, lazy_init: See :class:`LabelWrapper`.
-        split: ``'voc-lt'`` or ``'coco-lt'``; not together with arguments of the curve.
-        largest: Images of the most frequent class, 700 by default.
-        smallest: Images of the rarest class, 5 by default.
+        dataset, lazy_init: The wrapped dataset, and whether to load it later, see :class:`LabelWrapper`.
+        split: ``'voc-lt'`` or ``'coco-lt'``; None for the curve. With a split, arguments of the curve are rejected.
+        largest: Images of the first class on the curve, 700 by default.
+        smallest: Images of the last class on the curve, 5 by default.
         shape: How steeply the curve falls at first, 6 by default.
-        order: Which classes come first on the curve, by ``'co-occurrence'`` (default) or ``'frequency'``.
-        fill_up: Whether to come closer to the curve with images of few labels. False by default, as in the published
-            sets, in which frequent classes may be far below ``largest``.
-        seed: Determines the random order in which images are taken. The same seed gives the same images.
+        order: Which classes come first: by ``'co-occurrence'`` (default) or ``'frequency'``, see :class:`.ParetoCurve`.
+        fill_up: Whether to add images with few labels in the end, to come closer to the curve. False by default, as in
+            the published sets, in which frequent classes may be far below ``largest``.
+        seed: Seed of the random order in which images are chosen. The same seed gives the same images.
 
     Example:
         >>> dataset = LongTailed(VOC('data/VOCdevkit/VOC2012', 'trainval', difficult='positive'), split='voc-lt')
@@ -84,7 +83,7 @@ class LongTailed(LabelWrapper):
         super().__init__(dataset, lazy_init=lazy_init)
 
     def settings(self) -> dict:
-        """Return what determines the samples: the split, or the curve and the seed."""
+        """Return a dict of what determines the samples: type and ``split``, or type, curve arguments and ``seed``."""
         if self.split is not None:
             return super().settings() | dict(split=self.split)
         curve = self.curve
@@ -92,7 +91,7 @@ class LongTailed(LabelWrapper):
         return super().settings() | numbers | dict(order=curve.order, fill_up=self.fill_up, seed=self.seed)
 
     def select(self, samples: SampleLabels) -> np.ndarray:
-        """Return the positions of the samples of the published split, or of samples that follow the curve."""
+        """Return the positions (N,) of the chosen samples: a published split in its order, or else ascending."""
         if self._published is not None:
             return self._select_published(self._published, samples)
         positions = np.arange(len(samples.labels))
@@ -126,7 +125,7 @@ class LongTailed(LabelWrapper):
 
 
 def _compare(counts: np.ndarray, published: np.ndarray, classes: tuple[str, ...]) -> str:
-    """Describe where the class frequencies differ from the published ones: a reader may count other objects."""
+    """Return a text for the log: classes whose ``counts`` of images (C,) differ from the ``published`` counts."""
     if len(counts) != len(published):
         return f'published with {len(published)} classes, of which the dataset has {len(counts)}'
     different = [
@@ -151,9 +150,9 @@ class PublishedSplit:
     """The images of a published training set.
 
     Attributes:
-        name: Its name in the papers.
-        images: Origin of its images, in words.
-        ids: The images in the published order, such as ``'2008_000023'`` for VOC and ``'554625'`` for COCO.
+        name: Name of the set in the papers.
+        images: Name of the dataset and split that the images come from, for messages.
+        ids: Image ids in the published order, such as ``'2008_000023'`` for VOC and ``'554625'`` for COCO.
         class_frequencies: (C,) number of images with each class, as published.
     """
 
@@ -163,7 +162,7 @@ class PublishedSplit:
     class_frequencies: np.ndarray
 
     def find(self, ids: Sequence[str | None]) -> Mapping[str, list[int]]:
-        """Return the positions in ``ids`` of each image of the split that is among them, in the published order."""
+        """Return a dict from each image id of the split in ``ids`` to its positions there, in the published order."""
         places: dict[str, list[int]] = {image_id: [] for image_id in self.ids}
         for position, image_id in enumerate(ids):
             if image_id in places:
@@ -172,7 +171,7 @@ class PublishedSplit:
 
 
 def load_split(name: str) -> PublishedSplit:
-    """Read a published split, ``'voc-lt'`` or ``'coco-lt'``."""
+    """Read the published split named ``'voc-lt'`` or ``'coco-lt'`` from the file in this package."""
     check_choice('split', name, SPLITS)
     content = read_json(FOLDER / f'{name.replace("-", "_")}.json', dict)
     return PublishedSplit(
@@ -184,7 +183,7 @@ def load_split(name: str) -> PublishedSplit:
 
 
 def id_of_file(key: str) -> str | None:
-    """Return the id of an image in the splits from the key of a sample of VOC or COCO; None for any other key."""
+    """Return the image id, as in :class:`PublishedSplit`, from a file path of VOC or COCO; None for other paths."""
     # The second of several samples of one name ends with #2.
     stem = re.sub(r'(\.\w+)?(#\d+)?$', '', key[key.rfind('/') + 1 :])
     if VOC_NAME.fullmatch(stem):

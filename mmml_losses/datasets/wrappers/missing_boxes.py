@@ -1,4 +1,4 @@
-"""A detection dataset from which boxes are missing."""
+"""A detection dataset from which boxes are missing, to train with incomplete annotations."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,29 +17,29 @@ KEPT, HIDDEN, IGNORED = 0, 1, 2
 
 @DATASETS.register_module()
 class MissingBoxes(MissingLabels):
-    """Any detection dataset in which some boxes are hidden, each by itself.
+    """Any detection dataset in which some boxes are hidden, each on its own, to simulate missing annotations.
 
-    :class:`MissingLabels` hides a class of an image with all its boxes; this hides single boxes (``instances``), by the
-    same rules. Boxes that the annotation ignores (crowds) stay and are not counted. A class that loses all its boxes in
-    an image is hidden there, also for :func:`read_labels` and other readers of image labels. An image that loses all
-    its boxes stays, as one without objects.
+    :class:`MissingLabels` hides all boxes of a class in an image; this hides single boxes (``instances``), by the same
+    rules. Boxes that the annotation ignores (crowds) stay and are not counted. If a class loses all its boxes in an
+    image, its label there is hidden too, for :func:`read_labels` and other readers of image labels. An image without
+    any box left stays in the dataset.
 
-    ``rule='floor'`` with a ratio of 1 leaves a single box an image: single positive labels for detection.
+    ``rule='floor'`` with a ratio of 1 leaves a single box in each image: single positive labels for detection.
 
     Hidden boxes depend on the seed, the name of the image and the number of the box in its annotation.
 
     Args:
         dataset: The dataset or its config, such as MMDetection's ``CocoDataset``. Every sample must have ``instances``.
-        missing_ratio: Ratio, or for ``rule='bernoulli'`` rates of the classes, see :class:`MissingLabels`.
-        rule: How many of the n boxes of an image are hidden: ``'bernoulli'``, each with the probability
-            ``missing_ratio``, or ``'floor'``, all but floor(n (1 - ``missing_ratio``)) + 1.
-        order: Which boxes of an image are hidden: ``'random'``, or ``'smallest_first'``, as annotators miss small
-            objects first.
-        keep_one: Whether ``rule='bernoulli'`` leaves an image with boxes at least one, the last in the order.
-        hidden: ``'negative'``, a hidden box is removed, or ``'unknown'``, it is ignored, which MMDetection's assigners
-            do with an ``ignore_iof_thr`` above 0, in images that keep a box.
-        seed: Determines what is hidden, together with the names of the images and the numbers of the boxes.
-        lazy_init: Whether to leave reading to :meth:`full_init`. The wrapped dataset has a ``lazy_init`` of its own.
+        missing_ratio: Ratio in [0, 1]. ``rule='bernoulli'`` with ``order='random'`` also takes a list of C ratios, or a
+            dict from class name to ratio, in which classes that are not named lose nothing.
+        rule: How many of the n boxes of an image are hidden. ``'bernoulli'`` hides each with the probability
+            ``missing_ratio``; ``'floor'`` leaves min(n, floor(n (1 - ``missing_ratio``)) + 1).
+        order: Which boxes are hidden: ``'random'``, or ``'smallest_first'``, as annotators miss small objects first.
+        keep_one: Whether ``rule='bernoulli'`` keeps the box that is last in the order if it would hide all of an image.
+        hidden: ``'negative'`` removes a hidden box. ``'unknown'`` sets its ``ignore_flag``, which MMDetection's
+            assigners use if ``ignore_iof_thr`` is above 0, in images that keep a box.
+        seed: Seed of the random choice of boxes.
+        lazy_init: Whether to wait with loading until :meth:`full_init`. The wrapped dataset has its own ``lazy_init``.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class MissingBoxes(MissingLabels):
         )
 
     def full_init(self) -> None:
-        """Load the wrapped dataset, and choose the hidden boxes."""
+        """Load the wrapped dataset and choose the hidden boxes; do nothing if this was done before."""
         self.needs_areas = False  # of the largest objects: relabel reads the areas of the boxes itself
         super().full_init()
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Return the labels, in which a class is hidden if all its boxes in the image are hidden."""
+        """Choose the hidden boxes; return labels (N, C), with a class hidden if no box of it is left in the image."""
         boxes, counts = self._read_boxes(samples)
         rows, numbers, columns = boxes[:3].astype(np.int64)
         is_hidden = self.choose_hidden(samples, rows, numbers, columns, areas=boxes[3])
@@ -81,9 +81,9 @@ class MissingBoxes(MissingLabels):
         return np.where(gone, np.int8(HIDDEN_VALUES[self.hidden]), samples.labels)
 
     def _read_boxes(self, samples: SampleLabels) -> tuple[np.ndarray, list[int]]:
-        """Return the boxes that are not ignored, (4, M), and the number of all boxes of each sample.
+        """Return (boxes that are not ignored, (4, M) float64; list of the number of all boxes of each sample).
 
-        The four rows are the position of the sample, the number of the box there, its class index, and its area or 0.
+        The 4 rows: position of the sample, number of the box in it, class index, area in pixels (0 for random order).
         """
         found, counts = [], []
         for row, key in enumerate(samples.keys):
@@ -101,7 +101,7 @@ class MissingBoxes(MissingLabels):
         return np.array(found, dtype=np.float64).reshape(-1, 4).T, counts
 
     def write(self, info: dict, row: np.ndarray, position: int) -> None:
-        """Write the labels of this dataset to a data info, in place, and remove or ignore its hidden boxes."""
+        """Write labels ``row`` (C,) to ``info`` in place; remove or ignore the hidden boxes of sample ``position``."""
         instances = info['instances']
         info.pop('label_areas', None)  # of the largest objects, which may be hidden
         super().write(info, row, position)
@@ -113,19 +113,19 @@ class MissingBoxes(MissingLabels):
             info['instances'] = [box for box, hidden in pairs if not hidden]
 
     def has_unknown(self) -> bool:
-        """Return whether a label of this dataset is unknown, or a hidden box is ignored."""
+        """Return whether any label of this dataset is unknown, or any hidden box is ignored."""
         return super().has_unknown() or (self.hidden == 'unknown' and self.count_boxes()[0] > 0)
 
     @force_full_init
     def count_boxes(self) -> tuple[int, int]:
-        """Count the hidden boxes and all boxes, without boxes that the annotation ignores."""
+        """Return (number of hidden boxes, number of all boxes), both without boxes that the annotation ignores."""
         ends = [np.concatenate([[0], np.cumsum(found)]) for found in (self._fates == HIDDEN, self._fates != IGNORED)]
         positions = slice(None) if self._positions is None else self._positions
         hidden, all_boxes = (int(np.diff(end[self._starts])[positions].sum()) for end in ends)
         return hidden, all_boxes
 
     def observed_areas(self, areas: np.ndarray) -> np.ndarray:
-        """Return the area of the largest box of each class that is not hidden, (N, C)."""
+        """Return the area of the largest box left of each class, (N, C) like ``areas``; NaN for a class without one."""
         left = {idx: class_areas(self.get_data_info(idx)) for idx in range(len(self))}
         found = area_array(left, areas.shape)
         return np.full_like(areas, np.nan) if found is None else found

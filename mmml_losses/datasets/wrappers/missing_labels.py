@@ -1,4 +1,4 @@
-"""Datasets in which labels are missing."""
+"""Datasets in which labels are missing: hidden positives, a single positive, or a part of all labels."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -24,7 +24,7 @@ HIDDEN_VALUES = dict(negative=NEGATIVE, unknown=UNKNOWN)
 
 
 def positive_areas(samples: SampleLabels, wrapper: LabelWrapper, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the areas of the positives at ``rows`` and ``columns``; reject an unknown area, naming the wrapper."""
+    """Return the areas (M,) of the positives at (``rows``, ``columns``); raise an AnnotationError if one is unknown."""
     areas = np.full(len(rows), np.nan) if samples.areas is None else samples.areas[rows, columns].astype(np.float64)
     # This form also finds NaN.
     wrong = np.flatnonzero(~(areas >= 0))
@@ -39,27 +39,27 @@ def positive_areas(samples: SampleLabels, wrapper: LabelWrapper, rows: np.ndarra
 
 @DATASETS.register_module()
 class MissingLabels(LabelWrapper):
-    r"""Any multi-label dataset in which some positives are hidden.
+    r"""Any multi-label dataset in which some positives are hidden, to simulate missing labels.
 
     Of the :math:`n` positives of a sample, ``rule='floor'`` leaves
     :math:`\min(n, \lfloor n (1 - r) \rfloor + 1)` with :math:`r` the missing ratio (Zhang et al., Hill and SPLC, Sec.
-    IV-A): on COCO 75%, 40% and 34% of all labels for r = 0.5, 0.8 and 1, the last being one label an image. The
+    IV-A): on COCO 75%, 40% and 34% of all labels for r = 0.5, 0.8 and 1, where 1 leaves one label an image. The
     formula is computed exactly, in fractions, where 5 (1 - 0.8) = 1. ``rule='bernoulli'`` hides each positive with
     probability :math:`r`, independently.
 
-    Labels that are unknown stay so. With one seed a larger ratio hides what a smaller one does, and more.
+    Unknown labels stay unknown. With the same seed, a larger ratio hides all positives that a smaller ratio hides.
 
     Args:
-        dataset, lazy_init: See :class:`LabelWrapper`.
-        missing_ratio: :math:`r` in [0, 1]. ``rule='bernoulli'`` also takes a rate for each class: a list of all rates,
-            or a dict by class name, in which classes that are not named lose nothing.
-        rule: How many positives are hidden: ``'floor'`` or ``'bernoulli'``.
-        order: Which positives are hidden: ``'random'``, or ``'smallest_first'``, those whose largest object in the
-            image is smallest, as annotators miss small objects first; equal areas are in random order. The latter needs
-            a dataset with areas (COCO's format, boxes), and one ratio for all classes.
-        keep_one: Whether ``rule='bernoulli'`` leaves a sample with positives at least one, the last in the order.
+        dataset, lazy_init: The wrapped dataset, and whether to load it later, see :class:`LabelWrapper`.
+        missing_ratio: :math:`r` in [0, 1]. ``rule='bernoulli'`` also takes a list of C ratios, or a dict from class
+            name to ratio, in which classes that are not named lose nothing.
+        rule: How many positives of a sample are hidden: ``'floor'`` or ``'bernoulli'``, see above.
+        order: Which positives are hidden first: ``'random'``; or ``'smallest_first'``, classes whose largest object in
+            the image is smallest, as annotators miss small objects; equal areas are in random order. It needs a dataset
+            with areas (COCO's format, boxes), and one ratio for all classes.
+        keep_one: Whether ``rule='bernoulli'`` keeps the positive that is last in the order if it would hide all.
         hidden: Label of a hidden positive: ``'negative'`` (0, unobserved) or ``'unknown'`` (-1).
-        seed: Determines what is hidden, together with the names of the samples.
+        seed: Seed of the random choice, which also depends on the names of the samples.
 
     Example:
         >>> dataset = MissingLabels(dict(type='mmml_losses.DigitScenes', split='train'), missing_ratio=0.8)
@@ -100,7 +100,7 @@ class MissingLabels(LabelWrapper):
         super().__init__(dataset, lazy_init=lazy_init)
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Return the labels, in which the hidden positives are negative or unknown, depending on ``hidden``."""
+        """Return the labels (N, C), in which hidden positives are 0 (negative) or -1 (unknown), as ``hidden`` says."""
         rows, columns = np.nonzero(samples.labels == POSITIVE)
         areas = positive_areas(samples, self, rows, columns) if self.needs_areas else None
         is_hidden = self.choose_hidden(samples, rows, columns, columns, areas)
@@ -116,14 +116,14 @@ class MissingLabels(LabelWrapper):
         columns: np.ndarray,
         areas: np.ndarray | None,
     ) -> np.ndarray:
-        """Choose which of M positives, or boxes, are hidden by ``rule`` and ``order``, (M,) bool.
+        """Choose which of M positives (or boxes) ``rule`` and ``order`` hide; return (M,) bool, True where hidden.
 
         Args:
-            samples: All samples.
+            samples: Samples and labels of the dataset.
             rows: (M,), ascending, position of the sample of each positive.
-            numbers: (M,), number of each positive in its sample, which determines its random number.
+            numbers: (M,), class index of each positive, or number of each box in its image; selects the random number.
             columns: (M,), class index of each positive.
-            areas: (M,), area of each positive if ``order`` depends on it; otherwise None.
+            areas: (M,), area of each positive for ``order='smallest_first'``; otherwise zeros or None.
         """
         draws = uniform_numbers(self.seed, self.stream, samples.keys, rows, numbers)
         counts = np.bincount(rows, minlength=len(samples.labels))
@@ -152,7 +152,7 @@ class MissingLabels(LabelWrapper):
 
 
 def num_left(counts: np.ndarray, missing_ratio: float) -> np.ndarray:
-    """Return how many of n positives ``rule='floor'`` of :class:`MissingLabels` leaves, for each n in ``counts``."""
+    """Apply ``rule='floor'`` of :class:`MissingLabels`: return how many of ``counts`` positives stay, both (N,)."""
     # In floating point 5 * (1 - 0.8) is below 1. In every image of the authors' lists (COCO: 181,422, 96,251 and 82,081
     # labels) the number of labels follows the exact product of the decimal number.
     kept = 1 - Fraction(repr(float(missing_ratio)))
@@ -161,7 +161,7 @@ def num_left(counts: np.ndarray, missing_ratio: float) -> np.ndarray:
 
 
 def _ranks(rows: np.ndarray, counts: np.ndarray, draws: np.ndarray, areas: np.ndarray | None) -> np.ndarray:
-    """Return the rank of each positive in its sample: by area if given, then by its random number."""
+    """Return the rank (M,) of each positive in its sample, from 0: by ascending area if given, then by ``draws``."""
     order = np.lexsort((draws, rows) if areas is None else (draws, areas, rows))
     ranks = np.empty(len(rows), dtype=np.int64)
     firsts = np.cumsum(counts) - counts
@@ -182,18 +182,18 @@ def _checked_rates(rates: float | Sequence[float] | Mapping[str, float]) -> floa
 
 @DATASETS.register_module()
 class SinglePositive(LabelWrapper):
-    """Any multi-label dataset with at most one positive per sample.
+    """Any multi-label dataset in which all positives of a sample but one are hidden (single positive labels).
 
     A sample without a positive stays as it is, and unknown labels stay unknown.
 
     Args:
-        dataset, lazy_init: See :class:`LabelWrapper`.
-        by: How the positive is drawn: ``'uniform'``, each with the same probability (Assumption 5.1 of the LASD paper),
-            or ``'area'``, in proportion to the area of its largest object in the image, as large objects are named
-            first. The latter needs a dataset with areas (COCO's format, boxes).
+        dataset, lazy_init: The wrapped dataset, and whether to load it later, see :class:`LabelWrapper`.
+        by: How the positive is drawn. ``'uniform'``: each with the same probability (Assumption 5.1 of the LASD paper).
+            ``'area'``: in proportion to the area of the largest object of its class in the image, as large objects are
+            named first; this needs a dataset with areas (COCO's format, boxes).
             ``MissingLabels(missing_ratio=1, order='smallest_first')`` always keeps the largest.
         hidden: Label of the other positives: ``'negative'`` (0, unobserved) or ``'unknown'`` (-1).
-        seed: Determines which one is drawn, together with the names of the samples.
+        seed: Seed of the random choice, which also depends on the names of the samples.
 
     Example:
         >>> dataset = SinglePositive(dict(type='mmml_losses.DigitScenes', split='train'))
@@ -220,7 +220,7 @@ class SinglePositive(LabelWrapper):
         super().__init__(dataset, lazy_init=lazy_init)
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Return the labels, in which all positives of a sample but one are negative or unknown."""
+        """Return the labels (N, C), in which all positives of a sample but one are 0 or -1, depending on ``hidden``."""
         rows, columns = np.nonzero(samples.labels == POSITIVE)
         labels = np.where(samples.labels == POSITIVE, np.int8(HIDDEN_VALUES[self.hidden]), samples.labels)
         if len(rows):
@@ -230,7 +230,7 @@ class SinglePositive(LabelWrapper):
         return labels
 
     def _choose(self, rows: np.ndarray, weights: np.ndarray, samples: SampleLabels) -> np.ndarray:
-        """Choose one positive of each sample at random, with probabilities in proportion to the weights."""
+        """Choose a positive of each sample with probability proportional to ``weights``; return indices of ``rows``."""
         firsts = np.flatnonzero(np.diff(rows, prepend=-1))
         sizes = np.diff(firsts, append=len(rows))
         # The weights of a sample without any area are equal.
@@ -249,15 +249,15 @@ class SinglePositive(LabelWrapper):
 
 @DATASETS.register_module()
 class PartialLabels(LabelWrapper):
-    """Any multi-label dataset in which a random part of the labels, positives and negatives alike, is known.
+    """Any multi-label dataset in which only a random part of the labels, positives and negatives alike, is known.
 
-    Each label is known with probability ``known_ratio``, independently of all others; the others become -1, which
-    losses leave out. With one seed a larger ratio shows every label that a smaller one shows.
+    Each label is known with probability ``known_ratio``, independently of all others. All other labels become -1, which
+    losses leave out. With the same seed, a larger ratio keeps every label that a smaller ratio keeps.
 
     Args:
-        dataset, lazy_init: See :class:`LabelWrapper`.
-        known_ratio: Share of labels that stay known, in [0, 1].
-        seed: Determines which labels stay known, together with the names of the samples.
+        dataset, lazy_init: The wrapped dataset, and whether to load it later, see :class:`LabelWrapper`.
+        known_ratio: Probability that a label stays known, in [0, 1].
+        seed: Seed of the random choice, which also depends on the names of the samples.
 
     Example:
         >>> dataset = PartialLabels(dict(type='mmml_losses.DigitScenes', split='train'), known_ratio=0.5)
@@ -273,7 +273,7 @@ class PartialLabels(LabelWrapper):
         super().__init__(dataset, lazy_init=lazy_init)
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Return the labels, in which all but a random part are unknown (-1)."""
+        """Return the labels (N, C), in which each label becomes -1 (unknown) with probability 1 - ``known_ratio``."""
         labels = samples.labels.copy()
         columns = np.arange(labels.shape[1])
         for block in row_blocks(*labels.shape):

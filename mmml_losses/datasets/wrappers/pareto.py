@@ -1,4 +1,4 @@
-"""Long-tailed sets: samples of any multi-label set whose class counts fall along a Pareto curve."""
+"""Choose samples of any multi-label set so that its class counts fall along a Pareto curve (a long-tailed set)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,20 +20,21 @@ ROWS_AT_ONCE = 2**16
 
 @dataclass(frozen=True)
 class ParetoCurve:
-    r"""The wanted number of images of each class.
+    r"""The wanted number of images of each class in a long-tailed set.
 
-    Class :math:`i = 0, \dots, C - 1` of the order should have :math:`n_i = \text{largest} \cdot x_i^{-(\text{shape} +
-    1)}` images, the density of a Pareto distribution at points :math:`x_i` that are evenly spaced from 1 to the point
-    of ``smallest``. The DR paper names the distribution of VOC-LT and no parameters. The shape of 6 is our choice: with
-    the ends of VOC-LT, 775 and 4, the curve is on average 9 % from the published counts; with a shape of 5 it is 5 %.
+    The classes are put in an ``order``. Class :math:`i = 0, \dots, C - 1` in it should have
+    :math:`n_i = \text{largest} \cdot x_i^{-(\text{shape} + 1)}` images: the density of a Pareto distribution at evenly
+    spaced :math:`x_i`, from 1 to where :math:`n_i` is ``smallest``. The DR paper names the distribution of VOC-LT and
+    no parameters. The shape of 6 is our choice: from 775 to 4, as in VOC-LT, the curve differs from the published
+    counts by 9 % on average; with a shape of 5, by 5 %.
 
     Args:
         largest: Images of the first class.
         smallest: Images of the last class.
-        shape: How steeply the curve falls at first; if it is large, the ratio of neighbouring classes is constant.
-        order: Which classes come first: ``'co-occurrence'``, those that appear most in the images of the others,
-            :math:`\sum_j P(i \mid j)`, as in the counts of VOC-LT; or ``'frequency'``. A class that accompanies
-            frequent classes cannot be rare.
+        shape: How steeply the curve falls at first. A large shape makes the ratio of neighbouring classes constant.
+        order: Which classes come first. ``'frequency'``: those with the most images. ``'co-occurrence'``: those that
+            appear most in the images of other classes, :math:`\sum_j P(i \mid j)`, as in the counts of VOC-LT, because
+            a class that accompanies frequent classes cannot be rare.
     """
 
     largest: int = 700
@@ -51,14 +52,14 @@ class ParetoCurve:
         check_choice('order', self.order, ORDERS)
 
     def counts(self, num_classes: int) -> np.ndarray:
-        """Return the number of images on the curve for each class, (C,) int64, from the first class to the last."""
+        """Return the wanted images of each class, (C,) int64 for ``num_classes`` C, in the order of the curve."""
         end = (self.largest / self.smallest) ** (1 / (self.shape + 1))
         steps = (rank / max(num_classes - 1, 1) for rank in range(num_classes))
         curve = [self.largest * (1 + (end - 1) * step) ** -(self.shape + 1) for step in steps]
         return np.array([round(count) for count in curve], dtype=np.int64)
 
     def rank(self, labels: np.ndarray) -> np.ndarray:
-        """Return the classes that have an image, in the order of the curve, from labels (N, C) with 1, 0 and -1."""
+        """Return the indices of the classes that have a positive in ``labels`` (N, C), in their order on the curve."""
         joint = _count_joint_images(labels == POSITIVE)
         frequencies = joint.diagonal()
         if self.order == 'co-occurrence':
@@ -72,12 +73,12 @@ class ParetoCurve:
 
 @dataclass(frozen=True)
 class LongTail:
-    """A choice of samples, and its class counts.
+    """A long-tailed choice of samples, and its class counts.
 
     Attributes:
-        positions: The chosen samples, ascending.
-        num_samples: Number of samples to choose from.
-        curve: (C,) images of each class on the curve; 0 for a class without an image.
+        positions: Positions of the chosen samples in the dataset, ascending.
+        num_samples: Number of samples of the dataset.
+        curve: (C,) wanted images of each class by the curve; 0 for a class without an image.
         available: (C,) images of each class in the dataset.
         counts: (C,) chosen images of each class.
     """
@@ -90,16 +91,16 @@ class LongTail:
 
     @property
     def targets(self) -> np.ndarray:
-        """Wanted images of each class, (C,): as on the curve, or all images of the class if they are fewer."""
+        """Number of images wanted of each class, (C,): as on the curve, or all available images if they are fewer."""
         return np.minimum(self.curve, self.available)
 
     @property
     def deviation(self) -> float:
-        """Number of labels above or below the targets of the classes, as a share of the sum of the targets."""
+        """Sum over classes of the absolute difference of counts and targets, divided by the sum of the targets."""
         return float(np.abs(self.counts - self.targets).sum() / self.targets.sum())
 
     def describe(self, classes: Sequence[str]) -> str:
-        """Describe the choice for the log: its images, labels, and classes with fewer images than on the curve."""
+        """Return a text for the log: number of images and labels, and classes with fewer images than on the curve."""
         figures = describe_tail(self.counts, classes, len(self.positions))
         sentences = [f'{figures}, of {self.num_samples:,} images; {self.deviation:.1%} of the labels off the curve']
         short = [
@@ -122,20 +123,20 @@ def choose_long_tail(
     The DR paper does not describe in detail how these two sets were made. Of several methods, this one came closest to
     them in images, labels an image and class counts.
 
-    First images are added, class by class from the head of the curve to its tail: those with the lowest random numbers,
-    until the class reaches the curve. An image counts for all of its classes, so other classes may exceed the curve.
-    Then images are removed one at a time, always the one that brings the counts closest to the curve,
-    :math:`\sum_c |n_c - t_c| / t_c`, until none does. In these shares rare classes weigh more: the tail ends on the
-    curve, frequent classes may fall short of it, and a class in most images may stay above.
+    First images are added, class by class from the head of the curve (frequent classes) to its tail: those with the
+    lowest random numbers, until the class has :math:`t_c` images, its count on the curve or all it has. An image counts
+    for all its classes, so other counts :math:`n_c` may exceed :math:`t_c`. Then images are removed one at a time,
+    always the one that reduces :math:`\sum_c |n_c - t_c| / t_c` most, until none does. Rare classes weigh more in this
+    sum: the tail ends on the curve, frequent classes may fall short of it, and a class in most images may stay above.
 
     Images without a positive label are never chosen, and unknown labels are not counted.
 
     Args:
         labels: (N, C) with 1 positive, 0 negative or unobserved, -1 unknown.
         draws: (N,) random numbers that choose between images; of equal ones the first image wins.
-        curve: The wanted class counts.
-        fill_up: Whether to add images in the end, from the tail to the head, where classes fell short: those that take
-            no class above the curve. The counts come closer to the curve, with images of fewer labels.
+        curve: The wanted class counts; None for a :class:`ParetoCurve` with its defaults.
+        fill_up: Whether to add images in the end, from the tail to the head, where classes fell short. Only images that
+            take no class above :math:`t_c` are added: counts come closer to the curve, with fewer labels an image.
     """
     curve = ParetoCurve() if curve is None else curve
     labels, draws = np.asarray(labels), np.asarray(draws)
@@ -160,7 +161,7 @@ def choose_long_tail(
 
 
 def describe_tail(counts: np.ndarray, classes: Sequence[str], num_images: int) -> str:
-    """Describe a long-tailed set by its number of images and the images of each class, ``counts``, (C,)."""
+    """Return a text for the log on a set of ``num_images`` images, of which ``counts`` (C,) show each class."""
     present = np.flatnonzero(counts)
     if not len(present):
         return f'{num_images:,} images without a positive label'
@@ -173,12 +174,12 @@ def describe_tail(counts: np.ndarray, classes: Sequence[str], num_images: int) -
 
 
 def listed(names: Sequence[str]) -> str:
-    """Join names with commas; of more than five names, the first five and the number of the others."""
+    """Return the names joined with commas; of more than five names, the first five and the number of all others."""
     return ', '.join(names[:5]) + (f' and {len(names) - 5} more' if len(names) > 5 else '')
 
 
 def _count_joint_images(positives: np.ndarray) -> np.ndarray:
-    """Count the images that have both classes, for each pair of classes, (C, C)."""
+    """Return the number of images in which class i and class j are both positive, for all i and j, (C, C) int64."""
     joint = np.zeros((positives.shape[1],) * 2, dtype=np.int64)
     for start in range(0, len(positives), ROWS_AT_ONCE):
         part = positives[start : start + ROWS_AT_ONCE].astype(np.float32)
@@ -187,7 +188,7 @@ def _count_joint_images(positives: np.ndarray) -> np.ndarray:
 
 
 def _add(positives: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Choose the first rows of each class, in the order ``ranked``, until it has its target; return them ascending."""
+    """For each class in ``ranked``, choose its first images up to its target; return the chosen rows, ascending."""
     chosen = np.zeros(len(positives), dtype=bool)
     for number in ranked:
         members = positives[:, number]
@@ -198,7 +199,7 @@ def _add(positives: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.n
 
 
 def _remove(positives: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Return the rows that stay when no further removal brings the counts closer to the targets, ascending.
+    """Remove images while that brings the class counts closer to ``targets``; return the rows that stay, ascending.
 
     The gain of a removal changes only when a class comes down to its target. Until then the best rows are removed all
     at once, with the same result as one by one, and much faster.
@@ -221,7 +222,7 @@ def _remove(positives: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def _fill_up(positives: np.ndarray, rows: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Add rows until every class has its target, or each further row would take a class above its target."""
+    """Add images of classes below ``targets`` that take no class above; return old and new rows, ascending."""
     chosen = np.zeros(len(positives), dtype=bool)
     chosen[rows] = True
     counts = positives[rows].sum(axis=0)

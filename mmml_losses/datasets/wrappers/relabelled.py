@@ -1,4 +1,4 @@
-"""Datasets with the labels of a file."""
+"""Datasets whose labels come from a file."""
 
 import gzip
 import hashlib
@@ -24,17 +24,16 @@ LARGEST_TEXT = 2**28
 
 @DATASETS.register_module()
 class Relabelled(LabelWrapper):
-    """Any multi-label dataset with the labels of a file.
+    """Any multi-label dataset whose labels are replaced by the labels of a file.
 
-    ``tools/make_labels.py`` writes drawn labels to a ``.json`` file, ``tools/pseudo_label.py`` corrected labels. The
-    file may also choose some of the samples. A file for another dataset is rejected: other classes, other images,
-    another order, or other labels before the change; and so is a file that was changed after it was written.
-
-    A ``.txt`` or ``.txt.gz`` file is a published list, see :func:`read_label_list`.
+    ``tools/make_labels.py`` writes labels drawn by label wrappers to a ``.json`` file, ``tools/pseudo_label.py``
+    corrected labels. The file may also choose some of the samples. A file that was made for another dataset is
+    rejected: with other classes, images, order, or labels before the change. So is a file that was changed afterwards.
+    A ``.txt`` or ``.txt.gz`` file is a published list of positives, see :func:`read_label_list`.
 
     Args:
-        dataset, lazy_init: See :class:`LabelWrapper`.
-        labels: The file.
+        dataset, lazy_init: The wrapped dataset, and whether to load it later, see :class:`LabelWrapper`.
+        labels: Path of the label file, ``.json``, ``.txt`` or ``.txt.gz``.
 
     Example:
         >>> dataset = Relabelled(dict(type='mmml_losses.DigitScenes', split='train'), labels='pseudo_labels.json')
@@ -53,16 +52,16 @@ class Relabelled(LabelWrapper):
         super().__init__(dataset, lazy_init=lazy_init)
 
     def missing_files(self) -> list[str]:
-        """Return a list of the label file if it does not exist, without missing files of the wrapped dataset."""
+        """Return [path of the label file] if it does not exist, else []; files of ``dataset`` are not checked."""
         return [] if Path(self.label_file).is_file() else [self.label_file]
 
     def settings(self) -> dict:
-        """Return the type, the name of the file and its checksum."""
+        """Return a dict of ``type``, ``labels`` (name of the label file) and ``sha256`` (checksum of the file)."""
         file = Path(self.label_file)
         return super().settings() | dict(labels=file.name, sha256=hashlib.sha256(file.read_bytes()).hexdigest())
 
     def select(self, samples: SampleLabels) -> np.ndarray | None:
-        """Return the positions that the file chooses, None for all samples; reject a file of another dataset."""
+        """Return the positions that the label file chooses, (N,), None for all; raise if it is for another dataset."""
         if self.label_file.endswith(LIST_ENDINGS):
             return None
         self._content = load_label_file(self.label_file)
@@ -70,7 +69,7 @@ class Relabelled(LabelWrapper):
         return self._content.selected
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Return the labels of the samples in the label file."""
+        """Return the labels of the samples in the label file, (N, C) int8 with 1, 0 and -1."""
         if self._content is None:
             return read_label_list(self.label_file, samples)
         labels, self._content = self._content.labels, None
@@ -79,13 +78,13 @@ class Relabelled(LabelWrapper):
 
 @DATASETS.register_module()
 class StoredLabels(LabelWrapper):
-    """A :class:`FeatureDataset` of true labels with other labels of the same file.
+    """A :class:`FeatureDataset` of true labels, with observed labels from another array of the same file.
 
-    Training on the observed labels alone needs no wrapper (``FeatureDataset(labels=...)``). With the wrapper, hooks and
-    analyses have both, as with every label wrapper.
+    Training on the observed labels alone needs no wrapper (``FeatureDataset(labels=...)``). With this wrapper, hooks
+    and analyses can read both the observed and the true labels, as with every label wrapper.
 
     Args:
-        dataset, lazy_init: The dataset with the true labels, see :class:`LabelWrapper`.
+        dataset, lazy_init: The dataset with the true labels, and whether to load it later, see :class:`LabelWrapper`.
         labels: Name of the array of the observed labels, with 1, 0 and -1.
 
     Example:
@@ -100,7 +99,7 @@ class StoredLabels(LabelWrapper):
         super().__init__(dataset, lazy_init=lazy_init)
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Return the observed labels, from the array ``labels`` of the feature file."""
+        """Return the observed labels, (N, C) int8, from the array ``labels`` of the feature file."""
         if not isinstance(self.dataset, FeatureDataset):
             raise TypeError(f'dataset must be a FeatureDataset, got {type(self.dataset).__name__}')
         labels = self.dataset.label_array(self.labels)
@@ -110,13 +109,13 @@ class StoredLabels(LabelWrapper):
 
 
 def read_label_list(path: str | os.PathLike, samples: SampleLabels) -> np.ndarray:
-    """Read the labels of a dataset from a published list.
+    """Read the labels of a dataset from a published text file that lists the positives of each image.
 
     The lists of the Hill and SPLC paper are of this kind: COCO's training images of 2014 with 75 % or 40 % of their
-    labels, or a single one. A line has the file name of an image, a comma, and the indices of its positive classes with
-    spaces between, before or after them; images are in any order. All other labels are unobserved, or stay unknown.
+    labels, or a single one. Each line has the file name of an image, a comma, and the indices of its positive classes
+    separated by spaces. Images may be in any order. All other labels are unobserved (0), or stay unknown.
 
-    A list only hides labels. One with a label that the dataset does not have is rejected: it was made from other
+    A list only hides labels. A list with a positive that the dataset does not have is rejected: it was made from other
     annotations, or has other class indices.
 
     Args:
@@ -124,7 +123,7 @@ def read_label_list(path: str | os.PathLike, samples: SampleLabels) -> np.ndarra
         samples: The samples and labels of the dataset.
 
     Returns:
-        (N, C) int8 with 1 positive, 0 unobserved, -1 unknown.
+        (N, C) int8 with 1 positive, 0 unobserved, -1 unknown, in the order of ``samples``.
     """
     names, numbers, listed = _parse(path, _read_text(path), len(samples.classes))
     position = {name: at for at, name in enumerate(names)}
@@ -175,7 +174,7 @@ def _read_text(path: str | os.PathLike) -> str:
 
 
 def _parse(path: str | os.PathLike, text: str, num_classes: int) -> tuple[list[str], list[int], np.ndarray]:
-    """Parse ``image,class class`` lines. Return the image names, their line numbers and their classes, (M, C) bool."""
+    """Parse lines ``image,class class``; return (M image names, their line numbers, their positives (M, C) bool)."""
     index_of = {str(index): index for index in range(num_classes)}
     names, numbers, lengths, columns = [], [], [], []
     first: dict[str, int] = {}
@@ -208,7 +207,7 @@ def _parse(path: str | os.PathLike, text: str, num_classes: int) -> tuple[list[s
 
 
 def _names_of_images(path: str | os.PathLike, listed: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Return the name of each sample in a list: its file name, or its path if the list contains folders."""
+    """Return the name that each sample must have in a list: its path if the list has folders, else its file name."""
     if any('/' in name for name in listed):
         return list(keys)
     names = [key[key.rfind('/') + 1 :] for key in keys]
