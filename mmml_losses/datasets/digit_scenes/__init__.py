@@ -1,4 +1,4 @@
-"""Scenes of handwritten digits: the data set that needs no download."""
+"""Scenes of handwritten digits: a multi-label dataset that needs no download."""
 
 from .dataset import DigitScenes, make_digit_scenes
 from .settings import SceneSettings

@@ -1,4 +1,4 @@
-"""The registered dataset of digit scenes, and its files: images and COCO annotations."""
+"""The dataset of digit scenes, and the images and COCO annotations that it writes."""
 
 import json
 import os
@@ -30,9 +30,9 @@ ABANDONED_AFTER_SECONDS = 3600
 
 @DATASETS.register_module()
 class DigitScenes(CocoMultiLabel):
-    """Scenes composed of scikit-learn's handwritten digits; the labels are the digits in the scene.
+    """Images composed of scikit-learn's handwritten digits; the labels are the digits in the image.
 
-    With ``with_boxes=True`` detectors read the same files, and an item has a box for every digit.
+    With ``with_boxes=True`` detectors can use this dataset: an item then has a box for every digit.
 
     The files (images and COCO annotations) are made under ``data_root`` when the dataset is first loaded, within
     seconds and without any download. Train and test scenes never share a digit image. Both splits are made together,
@@ -58,11 +58,11 @@ class DigitScenes(CocoMultiLabel):
         super().__init__(ann_file=ANN_FILE.format(split), data_root=data_root, data_prefix=split, **kwargs)
 
     def missing_files(self) -> list[str]:
-        """Return an empty list, because missing files are made."""
+        """Return an empty list, because the dataset makes missing files itself."""
         return []
 
     def load_data_list(self) -> list[dict]:
-        """Make the files unless they exist, and read the annotations."""
+        """Make the files unless they exist; return the data infos, a list of dicts, from the annotations."""
         # One process of each machine writes while the others wait. If the launcher does not set the variable, all
         # processes write, and the first one wins.
         writes = os.environ.get('LOCAL_RANK', '0') == '0'
@@ -84,11 +84,11 @@ def make_digit_scenes(root: str | os.PathLike, **settings) -> Path:
     digit. They appear all at once: several processes may call this together, and an interrupted call leaves nothing.
 
     Args:
-        root: Folder to make.
-        **settings: See :class:`SceneSettings`.
+        root: Folder of the files.
+        **settings: Arguments of :class:`SceneSettings`.
 
     Returns:
-        The folder.
+        ``root`` as a Path, with ``~`` expanded.
 
     Raises:
         FileExistsError: ``root`` holds something else, or scenes with other settings.
@@ -147,7 +147,7 @@ def _annotation(placed: Placed, image_id: int, annotation_id: int) -> dict:
 
 @contextmanager
 def _appearing_at_once(root: Path) -> Iterator[Path]:
-    """Yield a temporary folder; rename it to ``root`` at the end, unless another process has made ``root``."""
+    """Yield a temporary folder to fill. At the end rename it to ``root``, or delete it if ``root`` has content."""
     root.parent.mkdir(parents=True, exist_ok=True)
     folder = root.with_name(f'.{root.name}.{uuid.uuid4().hex}')
     folder.mkdir()
@@ -164,7 +164,7 @@ def _appearing_at_once(root: Path) -> Iterator[Path]:
 
 
 def _remove_abandoned(root: Path) -> None:
-    """Remove the temporary folders next to ``root`` that killed processes left."""
+    """Remove temporary folders next to ``root`` that ended processes left: those unchanged for an hour."""
     for folder in root.parent.glob(f'.{root.name}.{"[0-9a-f]" * 32}'):
         # The folder of a running process may be renamed at any time.
         with suppress(OSError):

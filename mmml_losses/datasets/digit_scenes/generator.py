@@ -1,7 +1,7 @@
-"""Draw digit scenes with integers alone, so that the pixels are the same on every machine.
+"""Draw digit scenes in integer arithmetic, so that the pixels are the same on every machine.
 
-Random numbers come from :class:`numpy.random.RandomState`, whose stream NumPy guarantees; integers always have 64 bits,
-because the stream depends on the width. Floating point is used for probabilities alone, by operations that IEEE 754
+Random numbers come from :class:`numpy.random.RandomState`, whose stream NumPy guarantees. All integers have 64 bits,
+because the stream depends on their width. Floating point is used only for probabilities, by operations that IEEE 754
 rounds exactly, and for sines and cosines, which are rounded to integers at once.
 """
 
@@ -28,7 +28,7 @@ TEXTURE_CELLS = 4
 
 @dataclass(frozen=True)
 class Placed:
-    """A digit in a scene: its class, the number of its image in scikit-learn's set, and its box."""
+    """A digit in a scene: its class, the number ``source`` of its scikit-learn image, and its box in pixels."""
 
     digit: int
     source: int
@@ -39,7 +39,7 @@ class Placed:
 
 
 class SceneGenerator:
-    """Generator of the scenes of a split, each by its number."""
+    """Generator of the scenes of one split. A scene depends on its number, not on the scenes made before."""
 
     def __init__(self, settings: SceneSettings, split: str):
         self.settings = settings
@@ -52,7 +52,7 @@ class SceneGenerator:
         self._rng = RandomState()
 
     def scene(self, number: int) -> tuple[np.ndarray, list[Placed]]:
-        """Return the pixels, (size, size) uint8, and the placed digits of the scene with this number."""
+        """Return the pixels (image_size, image_size), uint8, and the digits, in painting order, of scene ``number``."""
         rng = self._rng
         rng.seed([self.settings.seed, self._split_number, number])
         digits = self._draw_digits(rng)
@@ -69,7 +69,7 @@ class SceneGenerator:
         return np.clip(canvas, 0, 255).astype(np.uint8), placed
 
     def _draw_digits(self, rng: RandomState) -> list[int]:
-        """Draw the digits of a scene in the order of painting; a digit may appear twice."""
+        """Return random digits for a scene, in the order of painting; a digit may be in the list twice."""
         present = [False] * len(CLASSES)
         for digit, parent, chances in self._label_plan:
             present[digit] = rng.random_sample() < chances[present[parent]]
@@ -80,7 +80,7 @@ class SceneGenerator:
         return [digits[i] for i in rng.permutation(len(digits))]
 
     def _draw_background(self, rng: RandomState) -> np.ndarray:
-        """Draw a smooth random texture."""
+        """Return a smooth random texture in grey levels, (image_size, image_size) int64."""
         low, high = self.settings.background
         size = self.settings.image_size
         levels = rng.randint(low, high + 1, size=(TEXTURE_CELLS + 1,) * 2, dtype=np.int64)
@@ -93,7 +93,7 @@ class SceneGenerator:
         return render(image, size, degrees)
 
     def _choose_place(self, rng: RandomState, shape: tuple[int, int], placed: list[Placed]) -> tuple[int, int]:
-        """Return the first random position (x, y) with little overlap with earlier digits, or else the best one."""
+        """Return a corner x, y for a digit of ``shape``: the first of 40 random ones with low overlap, or the best."""
         height, width = shape
         x = rng.randint(0, self.settings.image_size - width + 1, size=PLACES_TRIED, dtype=np.int64)
         y = rng.randint(0, self.settings.image_size - height + 1, size=PLACES_TRIED, dtype=np.int64)
@@ -108,14 +108,14 @@ class SceneGenerator:
         return int(x[best]), int(y[best])
 
     def _paint(self, rng: RandomState, canvas: np.ndarray, ink: np.ndarray, x: int, y: int) -> None:
-        """Lighten the canvas, from (x, y) on, where there is ink."""
+        """Lighten ``canvas`` where there is ink, (height, width) 0 to 255; (x, y) is its upper left corner."""
         low, high = (round(1000 * contrast) for contrast in self.settings.contrast)
         contrast = draw_integer(rng, low, high)
         area = canvas[y : y + ink.shape[0], x : x + ink.shape[1]]
         area += (255 - area) * ink * contrast // (255 * 1000)
 
     def _add_clutter(self, rng: RandomState, canvas: np.ndarray) -> None:
-        """Paint fragments of digits of the same split, which have no label."""
+        """Paint fragments of digit images of the same split on ``canvas``, in place, as distractors without a label."""
         for _ in range(draw_integer(rng, 0, self.settings.clutter)):
             image = self.images[self.pool[draw_integer(rng, 0, len(self.pool) - 1)]]
             ink = self._draw_ink(rng, cut_fragment(rng, image))
@@ -129,7 +129,7 @@ class SceneGenerator:
 
 
 def load_digit_images() -> tuple[np.ndarray, np.ndarray]:
-    """Load scikit-learn's handwritten digits: images (1797, 10, 10) of 0 to 255 with a margin, and classes (1797,)."""
+    """Load scikit-learn's digits as (images (1797, 10, 10) of 0 to 255 with a margin of 1 pixel, classes (1797,))."""
     # Imported here because other datasets do not need scikit-learn.
     from sklearn.datasets import load_digits
 
@@ -139,7 +139,7 @@ def load_digit_images() -> tuple[np.ndarray, np.ndarray]:
 
 
 def split_sources(targets: np.ndarray, seed: int) -> dict[str, list[np.ndarray]]:
-    """Divide the digit images between the splits; for each split, return the image numbers of every class."""
+    """Split image numbers at random; return a dict from split name to a list with the image numbers of each digit."""
     sources: dict[str, list[np.ndarray]] = {split: [] for split in SPLITS}
     rng = RandomState([seed, len(SPLITS)])
     for digit in range(len(CLASSES)):
@@ -152,10 +152,10 @@ def split_sources(targets: np.ndarray, seed: int) -> dict[str, list[np.ndarray]]
 
 
 def plan_labels(settings: SceneSettings) -> list[tuple[int, int, tuple[float, float]]]:
-    """Return the digits in the order of drawing: ``(digit, parent, (chance without, chance with the parent))``.
+    """Return ``(digit, parent, (P(digit | parent absent), P(digit | parent present)))`` in the order of drawing.
 
-    The pairs of ``co_occurrence`` form trees. The lowest digit of a tree comes first and has no parent; each other
-    digit appears with a chance that depends on its parent alone.
+    The pairs of ``co_occurrence`` form trees. The lowest digit of a tree comes first and is its own parent, with two
+    equal probabilities. Every other digit appears with a probability that depends on its parent alone.
     """
     frequencies = settings.class_frequencies
     plan: list[tuple[int, int, tuple[float, float]]] = []
@@ -181,7 +181,7 @@ def plan_labels(settings: SceneSettings) -> list[tuple[int, int, tuple[float, fl
 
 
 def render(image: np.ndarray, size: int, degrees: int) -> np.ndarray:
-    """Scale a digit image to ``size`` pixels and turn it; return its ink, 0 to 255, in the smallest box around it."""
+    """Scale a digit image to ``size`` pixels and rotate it; return its ink, (h, w) of 0 to 255, without borders."""
     cos, sin = (round(turn(math.radians(degrees)) * ONE) for turn in (math.cos, math.sin))
     side = -(-size * (abs(cos) + abs(sin)) // ONE)
     # Centres of the pixels in half pixels from the middle, and their positions in the digit image.
@@ -196,7 +196,7 @@ def render(image: np.ndarray, size: int, degrees: int) -> np.ndarray:
 
 
 def interpolate(grid: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Interpolate integers bilinearly at fixed-point coordinates; outside, the border continues."""
+    """Interpolate ``grid`` bilinearly at ``row`` and ``column``, in units of 1 / STEP and clipped to the grid."""
     row = np.clip(row, 0, STEP * (grid.shape[0] - 1) - 1)
     column = np.clip(column, 0, STEP * (grid.shape[1] - 1) - 1)
     top, left, down, right = row >> STEP_BITS, column >> STEP_BITS, row % STEP, column % STEP
@@ -206,7 +206,7 @@ def interpolate(grid: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.nda
 
 
 def cut_fragment(rng: RandomState, image: np.ndarray) -> np.ndarray:
-    """Keep a random half of the rows or columns of a digit image; the rest becomes paper (0)."""
+    """Return a copy of a digit image with only a random half of its rows or columns; the rest is paper (0)."""
     half = DIGIT_SIDE // 2
     start = MARGIN + draw_integer(rng, 0, half)
     kept = np.zeros_like(image)

@@ -1,4 +1,4 @@
-"""Settings of the digit scenes."""
+"""Settings of the digit scenes, such as their number, class frequencies and noise."""
 
 import json
 import math
@@ -14,24 +14,23 @@ SPLITS = ('train', 'test')
 
 @dataclass(frozen=True)
 class SceneSettings:
-    """Everything the pixels and labels depend on; equal settings give equal scenes on every machine.
+    """All settings that pixels and labels depend on; equal settings give equal scenes on every machine.
 
-    Scene number i depends on the seed but not on ``num_train`` and ``num_test``: a longer dataset begins with the
-    shorter one.
+    Scene i depends on the seed, but not on ``num_train`` and ``num_test``: a longer dataset begins with the shorter.
 
     Args:
         num_train: Number of training scenes.
         num_test: Number of test scenes.
         image_size: Height and width of a scene in pixels.
-        class_frequencies: For each digit the probability that a scene contains it.
-        co_occurrence: Triples ``(digit, digit, correlation)`` with Pearson's correlation between "the first is in the
-            scene" and "the second is in the scene"; other digits are independent. The pairs must not form a cycle, so
-            that every frequency and every correlation holds exactly.
+        class_frequencies: Probability that a scene contains the digit, for each of the 10 digits.
+        co_occurrence: Triples ``(first, second, correlation)``: two digits, and Pearson's correlation between their
+            presence in a scene. Digits that no pairs link are independent. The pairs must not form a cycle, so that
+            every frequency and every correlation holds exactly.
         repeat_probability: Probability that a digit in the scene appears twice.
         digit_size: Smallest and largest height of a digit's image in pixels, before the rotation.
         rotation: Largest rotation to either side in degrees.
         contrast: Lowest and highest opacity of the ink, in (0, 1].
-        max_overlap: Largest part of the smaller of two boxes inside the other, as long as there is space.
+        max_overlap: Largest overlap of two boxes, as a fraction of the smaller box; may be exceeded in full scenes.
         background: Darkest and lightest grey level (0 to 255) of the background.
         noise: Standard deviation of the pixel noise in grey levels.
         clutter: Largest number of digit fragments, which carry no label.
@@ -73,12 +72,12 @@ class SceneSettings:
         _check_pairs(self.co_occurrence, frequencies)
 
     def as_dict(self) -> dict:
-        """Return the settings in JSON's types, as in the annotation files."""
+        """Return the settings as a dict in JSON's types (lists, not tuples), as in the annotation files."""
         return json.loads(json.dumps(asdict(self), default=lambda number: number.item()))
 
 
 def joint_probability(first: float, second: float, correlation: float) -> float:
-    """Compute the probability that two digits of given frequencies and correlation appear together."""
+    """Return the probability that two events with the given probabilities and Pearson correlation happen together."""
     return first * second + correlation * math.sqrt(first * (1 - first) * second * (1 - second))
 
 
