@@ -72,7 +72,7 @@ class PackViews:
 
     The sample is ``dict(inputs=[V images], data_samples=...)``, in the order of ``views``. The data sample is the one
     of the first view, with ``num_views`` added. :class:`mmml_losses.models.MultiLabelPreprocessor` makes a list of V
-    batches of such samples. Every view has its own random numbers, from the generators that MMEngine seeds.
+    batches of such samples. Every view has its own random numbers, from the generators that MMEngine seeds per worker.
 
     Args:
         views: Two or more pipelines, one for each view. ``[]`` is the image as it was loaded, and a pipeline may be

@@ -152,7 +152,7 @@ def split_sources(targets: np.ndarray, seed: int) -> dict[str, list[np.ndarray]]
 
 
 def plan_labels(settings: SceneSettings) -> list[tuple[int, int, tuple[float, float]]]:
-    """Return ``(digit, parent, (P(digit | parent absent), P(digit | parent present)))`` in the order of drawing.
+    """Return a list of ``(digit, parent, (P(digit | parent absent), P(digit | parent present)))``, in drawing order.
 
     The pairs of ``co_occurrence`` form trees. The lowest digit of a tree comes first and is its own parent, with two
     equal probabilities. Every other digit appears with a probability that depends on its parent alone.

@@ -167,9 +167,9 @@ class LabelWrapper(LabelView):
 
     @force_full_init
     def uncorrected_labels(self) -> np.ndarray:
-        """Return the labels of this dataset, (N, C) int8, without positives that label wrappers (pseudo labels) added.
+        """Return the labels of this dataset, (N, C) int8, without the positives that label wrappers added.
 
-        An added positive gets its label from before, 0 or -1. All other changes by label wrappers stay.
+        Pseudo labels add such positives. They get their label from before, 0 or -1. All other changes stay.
         """
         return read_history(self)[1]
 
