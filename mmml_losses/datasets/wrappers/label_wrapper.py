@@ -75,7 +75,7 @@ class LabelWrapper(LabelView):
 
     @property
     def stream(self) -> str:
-        """Name that selects the random numbers of this wrapper; a wrapper inside with the same seed has others."""
+        """Name that selects the random numbers of this wrapper; a wrapper inside it has a different name."""
         return f'{type(self).__name__}/{count_views(self.dataset)}'
 
     def full_init(self) -> None:
@@ -169,7 +169,7 @@ class LabelWrapper(LabelView):
     def uncorrected_labels(self) -> np.ndarray:
         """Return the labels of this dataset, (N, C) int8, without the positives that label wrappers added.
 
-        Pseudo labels add such positives. They get their label from before, 0 or -1. All other changes stay.
+        Pseudo labels add such positives. Each gets its label from before, 0 or -1. All other changes stay.
         """
         return read_history(self)[1]
 

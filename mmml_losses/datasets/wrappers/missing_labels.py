@@ -47,7 +47,7 @@ class MissingLabels(LabelWrapper):
     formula is computed exactly, in fractions, where 5 (1 - 0.8) = 1. ``rule='bernoulli'`` hides each positive with
     probability :math:`r`, independently.
 
-    Unknown labels stay unknown. With one seed, a larger ratio of all classes hides what a smaller ratio hides.
+    Unknown labels stay unknown. With one seed, a larger ratio (one for all classes) hides all that a smaller one hides.
 
     Args:
         dataset, lazy_init: The wrapped dataset, and whether to load it later, see :class:`LabelWrapper`.
