@@ -196,7 +196,7 @@ def render(image: np.ndarray, size: int, degrees: int) -> np.ndarray:
 
 
 def interpolate(grid: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Interpolate ``grid`` bilinearly at ``row`` and ``column``, in units of 1 / STEP and clipped to the grid."""
+    """Interpolate integers bilinearly at ``row`` and ``column``, in units of 1 / STEP and clipped to the grid."""
     row = np.clip(row, 0, STEP * (grid.shape[0] - 1) - 1)
     column = np.clip(column, 0, STEP * (grid.shape[1] - 1) - 1)
     top, left, down, right = row >> STEP_BITS, column >> STEP_BITS, row % STEP, column % STEP

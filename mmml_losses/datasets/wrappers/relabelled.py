@@ -113,7 +113,7 @@ def read_label_list(path: str | os.PathLike, samples: SampleLabels) -> np.ndarra
 
     The lists of the Hill and SPLC paper are of this kind: COCO's training images of 2014 with 75 % or 40 % of their
     labels, or a single one. Each line has the file name of an image, a comma, and the indices of its positive classes
-    separated by spaces. Images may be in any order. All other labels are unobserved (0), or stay unknown.
+    with spaces between, before or after. Images may be in any order. All other labels are 0, or stay unknown.
 
     A list only hides labels. A list with a positive that the dataset does not have is rejected: it was made from other
     annotations, or has other class indices.
