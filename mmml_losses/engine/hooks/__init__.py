@@ -1,1 +1,1 @@
-"""Hook into a Runner."""
+"""Hooks that MMEngine's Runner calls during training, validation and test."""

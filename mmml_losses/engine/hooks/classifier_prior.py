@@ -1,4 +1,4 @@
-"""Start the classifier of a detector at a low probability, through the link of its loss."""
+"""Initialise the classifiers of a detector so that every class starts with a low probability."""
 
 import copy
 import math
@@ -21,27 +21,27 @@ SIGMOID_BIAS = math.log(PRIOR / (1 - PRIOR))
 
 @HOOKS.register_module()
 class ClassifierPriorHook(Hook):
-    """Start the new classifier of a detector with a probability of 0.01 for every class.
+    """Initialise the classifiers of a detector so that every class starts with a probability of 0.01.
 
-    MMDetection gives most dense heads biases with which the sigmoid is 0.01. Through the link of SPA they would be
-    3e-8, and training would take long to find the first object. RoI heads start with biases of 0, which suit a softmax:
-    the sigmoid of 0 is 0.5, and the loss of the negatives would outweigh all else. This hook replaces both by the
-    logits that the link of the loss maps to 0.01. It changes neither trained classifiers nor those that MMDetection
-    starts in another way (DETR, RPN).
+    MMDetection gives most dense heads biases whose *sigmoid* is 0.01. SPA maps logits to probabilities by another link,
+    through which they would be 3e-8, and training would take long to find the first object. RoI heads start with biases
+    of 0, which suit a softmax. The sigmoid of 0 is 0.5, and the loss of the negatives would outweigh all else. This
+    hook replaces such biases by the logits to which the loss gives 0.01. It changes neither trained classifiers nor
+    those that MMDetection initialises in another way (DETR, RPN).
     """
 
     def before_train(self, runner: Runner) -> None:
-        """Set the biases, after weights were initialised or loaded."""
+        """Set the biases and log them. The weights have been initialised or loaded by then."""
         for layer, bias in start_classifiers(runner.model).items():
             runner.logger.info(f'{layer}.bias starts at {bias:.4f}, which the loss reads as a probability of {PRIOR}')
 
 
 @torch.no_grad()
 def start_classifiers(model: nn.Module) -> dict[str, float]:
-    """Give the untrained classifiers of a detector the biases that the links of their losses map to 0.01.
+    """Set the biases of a detector's untrained classifiers in place, to logits of probability 0.01 by their losses.
 
-    Layers with biases other than those of MMDetection's initialisation stay as they are. Return the mean of the new
-    biases by the name of the layer.
+    Biases other than MMDetection's initial values stay as they are. Return a dict from the name of each changed layer
+    to the mean of its new biases.
     """
     started = {}
     for head_name, head in model.named_modules():
@@ -58,7 +58,7 @@ def start_classifiers(model: nn.Module) -> dict[str, float]:
 
 
 def _untrained_biases(head: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Yield the names and biases of the classifiers of a head that are as MMDetection initialises them."""
+    """Yield (layer name, bias) for each classifier of a head whose bias still has MMDetection's initial value."""
     for name, layer in head.named_modules():
         bias = getattr(layer, 'bias', None)
         if not isinstance(bias, nn.Parameter) or bias.numel() % head.num_classes:
@@ -69,7 +69,7 @@ def _untrained_biases(head: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
 
 
 def _starting_biases(link: Link, num_classes: int) -> Tensor:
-    """Return for each class the logit that a link maps to 0.01; for PhiLink the one that the sigmoid maps to it."""
+    """Return the (C,) logits of probability 0.01 by ``link``, or by the sigmoid for PhiLink, whose loss trains it."""
     base = link
     while isinstance(base, ScaledLink) and base.base is not None:
         base = base.base

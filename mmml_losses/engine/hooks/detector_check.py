@@ -1,4 +1,4 @@
-"""Check that a detector, the losses in its heads and its training set fit together, before it is trained or tested."""
+"""Check that a detector, the losses in its heads and its training set fit together, before training or testing."""
 
 import copy
 from collections.abc import Iterator
@@ -31,21 +31,21 @@ REGULARIZERS = (ExpectedPositiveRegularizer, LabelPairRegularizer)
 class DetectorCheckHook(Hook):
     """Raise an error for a detector that would train or score wrongly with a loss of this package.
 
-    MMDetection silently goes on if ``use_sigmoid=True`` is missing, if a head takes the sigmoid of logits whose loss
-    has another link, and if its assigners take ignored boxes for background.
+    MMDetection silently goes on if ``use_sigmoid=True`` is missing, if a head takes the sigmoid although its loss maps
+    logits to probabilities by another function (link), and if its assigners take ignored boxes for background.
     """
 
     def before_run(self, runner: Runner) -> None:
-        """Check the model of a training, validation or test."""
+        """Check before a training, validation or test that the heads of the model fit their losses."""
         check_detector(runner.model)
 
     def before_train(self, runner: Runner) -> None:
-        """Check the model of a training together with its data."""
+        """Check that the model would not take unknown boxes of the training set for background."""
         check_ignored_boxes(runner.model, runner.train_dataloader.dataset)
 
 
 def check_detector(model: nn.Module) -> None:
-    """Raise a ValueError for a head and a loss of this package that do not fit together."""
+    """Raise a ValueError if a head of the detector does not fit its loss, which is of this package."""
     for name, module in model.named_modules():
         loss = getattr(module, 'loss_cls', None)
         if isinstance(loss, MultiLabelLoss):
@@ -58,7 +58,7 @@ def check_detector(model: nn.Module) -> None:
 
 
 def _check_loss(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    """Check that the head trains on logits and labels, and that the loss learns the labels of single anchors."""
+    """Raise a ValueError naming ``place`` if the head needs another kind of loss, or the loss cannot train anchors."""
     for kind, reason in UNSUITED_HEADS.items():
         if is_a(head, kind) and getattr(head, 'use_vfl', True):  # an option of VFNet alone
             raise ValueError(f'{place} must be a loss made for {kind}, got {type(loss).__name__}: {reason}')
@@ -76,7 +76,7 @@ def _check_loss(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
 
 
 def _check_channels(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    """Check that the head has one logit for each class, and none for the background."""
+    """Raise a ValueError naming ``place`` unless the head has one logit for each class and none for the background."""
     channels = getattr(getattr(head, 'fc_cls', None), 'out_features', None)  # which only a RoI head has
     if channels not in (None, head.num_classes):
         raise ValueError(
@@ -92,7 +92,7 @@ def _check_channels(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
 
 
 def _check_use(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    """Check that the loss and its parts return what the head computes with: values of each label, or their sum."""
+    """Raise a ValueError naming ``place`` if the head needs another reduction, or a loss with a value per label."""
     if is_a(head, *CHOOSING_HEADS) and (isinstance(loss, SumLoss) or not loss.pointwise):
         raise ValueError(
             f'{place} must be a pointwise loss, got {type(loss).__name__}: {type(head).__name__} chooses anchors by '
@@ -111,7 +111,7 @@ def _check_use(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
 
 
 def _check_match(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    """Check that queries are matched with objects by the probabilities of the link."""
+    """Raise a ValueError if a DETR head matches queries to objects by other probabilities than those of its loss."""
     costs = getattr(getattr(head, 'assigner', None), 'match_costs', [])
     if any(is_a(cost, 'ClassificationCost') for cost in costs):
         raise ValueError(
@@ -127,7 +127,7 @@ def _check_match(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
 
 
 def _check_assigners(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    """Check that anchors are not assigned by the sigmoid if the loss has another link."""
+    """Raise a ValueError naming ``place`` if the head assigns anchors by the sigmoid, which is not the loss's link."""
     assigners = [getattr(head, name, None) for name in ('cls_assigner', 'reg_assigner')]  # which only DDOD has
     by_score = any(getattr(assigner, 'alpha', None) is not None for assigner in assigners)
     if by_score and not isinstance(loss.link, SigmoidLink):
@@ -139,7 +139,7 @@ def _check_assigners(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
 
 
 def _check_link(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    """Check that the link has the classes of the head, and that the head scores through it."""
+    """Raise a ValueError naming ``place`` if head and loss differ in classes or in the probabilities of logits."""
     kind, link = type(head).__name__, _with_link(loss)
     try:
         _probabilities_of_some_logits(loss.link, head.num_classes)
@@ -168,12 +168,15 @@ def _with_link(loss: MultiLabelLoss) -> str:
 
 
 def _as_list(parts) -> list:
-    """Return the parts of a RoI head as a list: one for each stage of a cascade, otherwise one."""
+    """Return the box heads, samplers or assigners of a RoI head as a list: one per cascade stage, otherwise one."""
     return list(parts) if isinstance(parts, (list, nn.ModuleList)) else [parts]
 
 
 def _check_roi_head(place: str, roi_head: nn.Module, in_soft_teacher: bool) -> None:
-    """Check that a RoI head, its samplers and the detector around it do without a background channel."""
+    """Raise a ValueError naming ``place`` if a RoI head's losses do not fit the head, its samplers or the detector.
+
+    The losses have no background channel, which SoftTeacher (``in_soft_teacher``) needs, and no value per proposal.
+    """
     heads = _as_list(roi_head.bbox_head)
     losses = [head.loss_cls for head in heads if isinstance(head.loss_cls, MultiLabelLoss)]
     if losses and in_soft_teacher:
@@ -194,7 +197,7 @@ def _check_roi_head(place: str, roi_head: nn.Module, in_soft_teacher: bool) -> N
 
 
 def _check_stages(place: str, heads: list[nn.Module]) -> None:
-    """Check that the stages of a cascade share a link: the mean of their logits is scored by the last stage's link."""
+    """Raise a ValueError unless all cascade stages map logits to probabilities alike: their logits are averaged."""
     losses, num_classes = [head.loss_cls for head in heads], heads[-1].num_classes
     links = [loss.link for loss in losses if isinstance(loss, MultiLabelLoss)]
     read = [_probabilities_of_some_logits(link, num_classes) for link in links]
@@ -215,7 +218,7 @@ def _probabilities_of_some_logits(link: Link, num_classes: int) -> Tensor:
 
 
 def _check_samplers(roi_head: nn.Module) -> None:
-    """Check that the samplers of proposals do not choose by the loss."""
+    """Raise a ValueError if a sampler needs one loss value per proposal: our losses have one value per label."""
     if not roi_head.bbox_sampler:  # without a train_cfg
         return
     for head, sampler in zip(_as_list(roi_head.bbox_head), _as_list(roi_head.bbox_sampler), strict=True):
@@ -229,10 +232,10 @@ def _check_samplers(roi_head: nn.Module) -> None:
 
 
 def check_ignored_boxes(model: nn.Module, dataset: BaseDataset) -> None:
-    """Raise a ValueError if a label wrapper made boxes unknown and a detector would take them for background.
+    """Raise a ValueError if boxes of the dataset are unknown and the detector would take these for background.
 
-    Detectors of most MMDetection configs would. Their assigners ignore boxes only with an ``ignore_iof_thr`` above 0,
-    and only in images that have another box. FCOS and the DETR family never ignore boxes.
+    Label wrappers such as ``MissingBoxes`` make boxes unknown. Assigners ignore boxes only with an ``ignore_iof_thr``
+    above 0, which most MMDetection configs lack, and only in images with a known box. FCOS and DETRs never ignore any.
     """
     makers = [part for part in walk(dataset, any_parts_of) if isinstance(part, LabelWrapper) and part.has_unknown()]
     assigning = list(_assigning_parts(model))
@@ -263,7 +266,7 @@ def check_ignored_boxes(model: nn.Module, dataset: BaseDataset) -> None:
 
 
 def _assigning_parts(model: nn.Module) -> Iterator[object]:
-    """Yield the assigners of anchors and proposals to boxes, and the heads that assign without one."""
+    """Yield each assigner of anchors or proposals to boxes in a detector, and each head that assigns without one."""
     for module in model.modules():
         if hasattr(module, 'bbox_assigner'):
             yield from _as_list(module.bbox_assigner)

@@ -1,4 +1,4 @@
-"""Count in each epoch how many hidden labels a training finds."""
+"""Count in each epoch how many hidden positive labels a training finds."""
 
 import inspect
 import logging
@@ -33,29 +33,27 @@ Correction = Callable[..., Tensor]
 class LabelRecoveryHook(Hook):
     """Compare in each epoch the labels that the loss corrected with the true labels.
 
-    The training set must have a label wrapper, which hid labels and knows the true ones. Only this hook reads them:
-    training is the same without it. After each epoch it logs one line and passes to the visualiser, with the number of
-    the epoch from 1, the percentages ``label_recovery/precision``, ``recall``, ``PPV`` and ``NPV`` (see
-    :class:`mmml_losses.evaluation.LabelRecovery`) and the counts ``num_hidden``, ``num_corrected``, ``num_recovered``
-    and ``num_rejected``. A percentage of no labels is left out. The processes of a distributed training are counted
-    together. With several losses that correct, such as those of ``ExpertsHead``, percentages are of the corrections of
-    all and counts are means over the losses.
+    The training set must have a label wrapper, which hides labels and knows the true ones. Only this hook reads the
+    true labels: training is the same without it. On a GPU every step waits for the corrected labels. After each epoch
+    the hook logs one line and passes values to the visualiser, at step 1 for the first epoch. They are the percentages
+    ``label_recovery/precision``, ``recall``, ``PPV`` and ``NPV`` (see :class:`mmml_losses.evaluation.LabelRecovery`)
+    and the counts ``num_hidden``, ``num_corrected``, ``num_recovered`` and ``num_rejected``. A percentage without
+    labels to count is left out. Counts are summed over distributed processes. If several losses correct, such as those
+    of ``ExpertsHead``, percentages pool all corrections and counts are means over the losses.
 
     These labels count as corrected:
 
     - SPLC, LASD, LL-Ct and LL-Cp: labels that the loss took as positive in the step in which it saw the sample.
     - LL-R: labels that it rejected, which LL-Ct would have made positive.
-    - ROLE: estimates above 0.5.
+    - ROLE: labels with an estimate above 0.5.
     - EM + APL: none, since it finds only negatives. ``NPV`` is of its pseudo-negatives, whatever their probability, and
-      ``num_rejected`` counts the labels that it leaves to entropy.
-    - A loss that corrects nothing: the positives of a wrapper (``Relabelled``) that another wrapper inside had hidden.
-      They are the same in each epoch.
-
-    On a GPU every step waits for the corrected labels.
+      ``num_rejected`` counts the labels that it trains by entropy alone.
+    - A loss that corrects nothing: hidden positives that a wrapper (``Relabelled``) restored, the same in each epoch.
 
     Args:
-        threshold: Count as corrected, with any loss, the given negatives with a probability above this. These are the
-            curves without correction in Figure 7 of the Hill and SPLC paper. Only for heads with one classifier.
+        threshold: Count as corrected, with any loss, labels not given as positive whose probability is above this. This
+            gives the curves without correction in Figure 7 of the Hill and SPLC paper. Only for heads with one
+            classifier. With None, the corrections of the losses count.
 
     Attributes:
         recovery: The counts of the last epoch, added up over the losses; None before an epoch has ended.
@@ -68,7 +66,7 @@ class LabelRecoveryHook(Hook):
         self._handles: list = []
 
     def before_train(self, runner: Runner) -> None:
-        """Read the true labels, and find the losses that correct labels."""
+        """Read the true labels and find the losses that correct labels; raise a ValueError if nothing does."""
         self._labels = HiddenLabels(runner.train_dataloader.dataset)
         self._corrections = find_corrections(runner.model, self.threshold)
         if not self._corrections and not self._labels.has_corrections:
@@ -83,7 +81,7 @@ class LabelRecoveryHook(Hook):
             print_log(message, logger='current', level=logging.WARNING)
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Begin to watch the calls of the losses."""
+        """Reset the counts, and register forward hooks on the losses that count corrected labels during the epoch."""
         self._found = LabelRecovery.empty(self._labels.true.shape[1])
         # Only while an epoch runs, so that copies of the model, which other hooks make, are not watched.
         for loss, correction in self._corrections.items():
@@ -92,11 +90,11 @@ class LabelRecoveryHook(Hook):
             self._handles.append(loss.register_forward_hook(watch, with_kwargs=True))
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: dict | None = None) -> None:
-        """Remember the samples of the batch, in whose order the losses will get labels."""
+        """Keep the data samples of the batch, which identify the rows of the losses' targets."""
         self._data_samples = data_batch.get('data_samples') if isinstance(data_batch, dict) else None
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Add up the counts of all processes, and report them."""
+        """Sum the counts over all processes, store them in ``recovery`` and log them."""
         while self._handles:
             self._handles.pop().remove()
         self._data_samples = None
@@ -109,7 +107,7 @@ class LabelRecoveryHook(Hook):
         self._report(self.recovery, max(len(self._corrections), 1), runner)
 
     def _report(self, recovery: LabelRecovery, num_losses: int, runner: Runner) -> None:
-        """Log the percentages, and the counts as means over the losses, and pass them to the visualiser."""
+        """Log percentages, and counts divided by ``num_losses``, and pass both to the visualiser."""
         shares = dict(precision=recovery.precision, recall=recovery.recall, PPV=recovery.ppv, NPV=recovery.npv)
         shares = {name: 100 * value for name, value in shares.items() if not math.isnan(value)}
         counts = {name: getattr(recovery, name) / num_losses for name in COUNTS}
@@ -140,15 +138,15 @@ class LabelRecoveryHook(Hook):
 
 
 class HiddenLabels:
-    """The labels of M samples of C classes in a training set whose label wrappers hide labels.
+    """Labels of a training set in three versions: true, given (after some were hidden), and observed by the loss.
 
     Args:
-        dataset: A label wrapper, or wrappers of MMEngine around label wrappers.
+        dataset: A label wrapper (which hides or restores labels), or wrappers of MMEngine around label wrappers.
 
     Attributes:
-        true: (M, C) int8, the labels of the datasets inside all wrappers.
+        true: (M, C) int8, the labels of the M samples inside all wrappers: 1 positive, 0 negative, -1 unknown.
         given: (M, C) int8, the labels after some were hidden.
-        observed: (M, C) int8, the labels that the loss gets. They differ from ``given`` by pseudo labels.
+        observed: (M, C) int8, the labels that the loss gets: ``given`` with the pseudo labels that wrappers added.
     """
 
     def __init__(self, dataset: BaseDataset):
@@ -169,7 +167,7 @@ class HiddenLabels:
         self._positions = None if len(wrappers) == 1 else self._position_by_file(wrappers)
 
     def rows_of(self, data_samples: Sequence | None) -> np.ndarray:
-        """Return the rows with the labels of the samples of a batch."""
+        """Return the int64 rows of a batch's samples in the label arrays; raise a ValueError if a sample has none."""
         if data_samples is None:
             raise ValueError("LabelRecoveryHook needs batches with 'data_samples', as PackInputs makes them")
         positions = [sample.get('sample_idx') for sample in data_samples]
@@ -190,7 +188,7 @@ class HiddenLabels:
         return np.asarray([self._positions[key] for key in keys], dtype=np.int64)
 
     def check_targets(self, rows: np.ndarray, target: np.ndarray) -> None:
-        """Raise a ValueError for targets of a loss that differ from the labels in these rows."""
+        """Raise a ValueError if the targets (N, C) of a loss are not ``observed[rows]``, for example after mixup."""
         if target.shape != self.observed[rows].shape or (target != self.observed[rows]).any():
             raise ValueError(
                 'targets of the loss must be the labels of the training set for LabelRecoveryHook, got others: '
@@ -212,9 +210,10 @@ class HiddenLabels:
 
 
 def find_corrections(model: nn.Module, threshold: float | None = None) -> dict[MultiLabelLoss, Correction]:
-    """Return the losses in a model that correct labels, each with a function that returns its corrected targets.
+    """Return a dict from each loss that corrects labels to a function that returns its corrected targets (N, C).
 
-    With a threshold, all probabilities above it count as corrections, whatever the loss.
+    The function takes the loss's arguments. The dict is empty if no loss corrects. With a ``threshold`` it has the one
+    loss of the model, and the function makes labels positive whose probability is above the threshold.
     """
     if threshold is not None:
         inside = {part for loss in losses_of(model) for part in losses_of(loss)[1:]}

@@ -1,4 +1,4 @@
-"""Summarise the labels of a training set in the log of the training."""
+"""Log a summary of the labels of the training set when a training starts."""
 
 from mmengine.dist import master_only
 from mmengine.hooks import Hook
@@ -15,20 +15,20 @@ from .training_set import head_classes
 
 @HOOKS.register_module()
 class LabelSummaryHook(Hook):
-    """Log a summary of the labels when a training starts.
+    """Log a summary of the labels of the training set when a training starts.
 
-    The main process logs images, labels and labels per image, the same before labels were hidden or images left out,
-    head, medium and tail, and the rarest and the most frequent classes. ``tools/browse_labels.py`` shows more. Each
-    image counts once, also in a ``RepeatDataset`` or ``ClassBalancedDataset``. If the labels cannot be read, one line
-    gives the reason, and the training goes on.
+    The main process logs the numbers of images, labels and labels per image, also before label wrappers (which hide
+    labels or leave images out); the numbers of head, medium and tail classes; the rarest and the most frequent classes.
+    ``tools/browse_labels.py`` shows more. An image counts once, also in a ``RepeatDataset`` or
+    ``ClassBalancedDataset``. If the labels cannot be read, one line gives the reason, and the training goes on.
 
     Args:
-        medium_from: Fewest images of a medium class.
-        head_from: Fewest images of a head class.
-        max_entries: Most images times classes to count. Each takes a byte or more of memory.
+        medium_from: Smallest number of images of a medium class. Tail classes have fewer.
+        head_from: Smallest number of images of a head class.
+        max_entries: Largest number of images times classes to summarise. Each label takes a byte or more of memory.
 
     Attributes:
-        summary: The logged summary; None before the training starts, and if the labels could not be read.
+        summary: The logged summary; None before the training starts, and if the labels were not read.
     """
 
     def __init__(self, medium_from: int = MEDIUM_FROM, head_from: int = HEAD_FROM, max_entries: int = 1 << 31):
@@ -41,7 +41,7 @@ class LabelSummaryHook(Hook):
 
     @master_only
     def before_train(self, runner: Runner) -> None:
-        """Read the labels, and log what they are like."""
+        """Read the labels of the training set, store their summary and log it."""
         dataset = runner.train_dataloader.dataset
         try:
             num_entries = len(dataset) * len(class_names(dataset)) if hasattr(dataset, '__len__') else 0

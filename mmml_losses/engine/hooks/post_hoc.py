@@ -1,4 +1,4 @@
-"""Evaluate recalibrated probabilities together with the raw ones."""
+"""Report metrics of recalibrated probabilities next to those of the raw probabilities."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -33,12 +33,12 @@ NO_IDENTITY = ('pipeline', 'test_mode', 'lazy_init', 'serialize_data')
 
 @HOOKS.register_module()
 class PostHocCalibrationHook(Hook):
-    """Report every metric once more for recalibrated probabilities, as ``multi-label/temperature/ACE``.
+    """Report every metric a second time for recalibrated probabilities, such as ``multi-label/temperature/ACE``.
 
     ``'phi'`` undoes the bias of Focal and ASL by the focusing powers and the margin of the loss; nothing is fitted.
-    ``'temperature'``, ``'platt'`` and ``'vector'`` are fitted when the training ends, with the weights of a validation
-    (averaged by an ``EMAHook``). The last checkpoint keeps the values, and a test of that checkpoint reports them.
-    Validations before the end of the training do not report them.
+    ``'temperature'``, ``'platt'`` and ``'vector'`` scale the log-odds. Their values are fitted when the training ends,
+    with the weights of a validation (averaged by an ``EMAHook``), and kept in the last checkpoint. Tests of that
+    checkpoint report the fitted methods; validations before the end of the training do not.
 
     The model and its predictions stay as they are; ``tools/calibrate.py`` makes a model with recalibrated predictions.
     The evaluator must be a ``MultiLabelEvaluator``.
@@ -46,9 +46,9 @@ class PostHocCalibrationHook(Hook):
     Args:
         methods: Some of ``'phi'``, ``'temperature'``, ``'platt'`` and ``'vector'``.
         dataloader: Config of a dataloader with the data to fit to, which must not be the test data. By default images
-            of the training set, unaugmented and with the labels of the training. A model that overfits is surer of
-            its training images than of others, so held-out data is better.
-        num_samples: Number of images of the training set, evenly spread over it.
+            of the training set, unaugmented and with the labels of the training. A model that overfits is surer of its
+            training images than of others, so held-out data is better.
+        num_samples: Number of training images to fit to without ``dataloader``, evenly spread over the training set.
 
     Example:
         >>> custom_hooks = [dict(type='mmml_losses.PostHocCalibrationHook', methods=['phi', 'temperature'])]
@@ -73,7 +73,7 @@ class PostHocCalibrationHook(Hook):
         self._loader: DataLoader | None = None
 
     def before_run(self, runner: Runner) -> None:
-        """Raise errors now that would otherwise end a long training without a result."""
+        """Prepare ``'phi'`` and the data to fit to, so that wrong settings fail before a long training, not after."""
         if 'phi' in self.methods:
             self.links['phi'] = phi_link_of(runner)
         if is_training(runner):
@@ -83,7 +83,7 @@ class PostHocCalibrationHook(Hook):
                 self._loader = calibration_dataloader(runner, self.dataloader, self.num_samples)
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Load the fitted links of a checkpoint, unless a new training begins from it."""
+        """Load the fitted values of a checkpoint for a test or a resumed training. A new training ignores them."""
         if is_training(runner) and not runner._resume:
             return
         for method, state in checkpoint.get(CHECKPOINT_KEY, {}).items():
@@ -92,41 +92,41 @@ class PostHocCalibrationHook(Hook):
                 self.links[method].load_state_dict(state)
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Write the fitted links into the checkpoint."""
+        """Write a dict from method to fitted values to ``checkpoint['post_hoc']``, unless nothing is fitted yet."""
         fitted = {method: self.links[method].state_dict() for method in self.fitted_methods if method in self.links}
         if fitted:
             checkpoint[CHECKPOINT_KEY] = fitted
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Fit the links at the end of a training by epochs."""
+        """Fit the calibration methods after the last epoch of a training by epochs."""
         if self.fitted_methods and self.is_last_train_epoch(runner):
             self.fit(runner)
 
     def after_train_iter(self, runner: Runner, batch_idx: int, data_batch=None, outputs: dict | None = None) -> None:
-        """Fit the links at the end of a training by iterations."""
+        """Fit the calibration methods after the last iteration of a training by iterations."""
         by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
         if self.fitted_methods and not by_epoch and self.is_last_train_iter(runner):
             self.fit(runner)
 
     def after_train(self, runner: Runner) -> None:
-        """Warn if the training stopped before its end."""
+        """Warn of each method that was not fitted, as when the training stopped early."""
         self._warn_of_missing('the training ended early')
 
     def before_val_epoch(self, runner: Runner) -> None:
-        """Let the validation also report metrics through each link that is fitted so far."""
+        """Let the validation also report the metrics after ``'phi'`` and after each method fitted so far."""
         if not is_training(runner):
             self._warn_of_missing('the checkpoint has none')
         self._add_links(runner.val_evaluator)
 
     def before_test_epoch(self, runner: Runner) -> None:
-        """Let the test also report metrics through each link, unless it measures nothing, as for pseudo labels."""
+        """Let the test also report the metrics after ``'phi'`` and fitted methods, except a test for pseudo labels."""
         metrics = runner.test_evaluator.metrics
         if not all(isinstance(metric, PredictionMetric) and not metric.measures_scores for metric in metrics):
             self._warn_of_missing('the checkpoint has none')
             self._add_links(runner.test_evaluator)
 
     def fit(self, runner: Runner) -> None:
-        """Fit the links to the calibration data."""
+        """Fit each method but ``'phi'`` to predictions for the calibration data. A failed fit is logged, not raised."""
         with averaged_weights(runner):
             predictions = predict(runner.model, self._loader)
         if predictions is None:
@@ -173,7 +173,7 @@ class PostHocCalibrationHook(Hook):
 
 @contextmanager
 def averaged_weights(runner: Runner) -> Iterator[None]:
-    """Give the model inside a ``with`` block its weights of a validation: averages if there is an ``EMAHook``."""
+    """Switch to the averaged weights of an ``EMAHook`` inside a ``with`` block. Without that hook change nothing."""
     averaging = [hook for hook in runner.hooks if isinstance(hook, EMAHook)]
     for hook in averaging:
         hook.before_val_epoch(runner)
@@ -186,10 +186,10 @@ def averaged_weights(runner: Runner) -> Iterator[None]:
 
 @torch.no_grad()
 def predict(model: nn.Module, dataloader) -> Predictions | None:
-    """Return scores and labels of a dataset, each sample once, on the main process; None on the others.
+    """Return ``Predictions`` (scores and labels, both (N, C)) of a dataset on the main process; None on the others.
 
-    The model is a classifier whose ``val_step`` returns samples with ``pred_score``. If it was in training mode, it
-    is again afterwards.
+    The model is a classifier whose ``val_step`` returns samples with ``pred_score``. It is in eval mode during the
+    call. A sample that the sampler repeats counts once.
     """
     collected = PredictionCollector(('scores', 'labels'))
     was_training = model.training
@@ -201,12 +201,12 @@ def predict(model: nn.Module, dataloader) -> Predictions | None:
 
 
 def calibration_dataloader(runner: Runner, dataloader: dict | None, num_samples: int) -> DataLoader:
-    """Build the dataloader of the data to fit to.
+    """Build the dataloader of the data that calibration methods are fitted to.
 
     Args:
         runner: The Runner of the training.
-        dataloader: Config of the dataloader, which must not have test data. None takes a part of the training set.
-        num_samples: Number of samples of that part.
+        dataloader: Config of the dataloader; test data raises a UsageError. None takes samples of the training set.
+        num_samples: Number of training samples to take if ``dataloader`` is None.
     """
     if dataloader is None:
         return runner.build_dataloader(_training_part(runner.cfg, num_samples), seed=runner.seed)
@@ -220,7 +220,7 @@ def calibration_dataloader(runner: Runner, dataloader: dict | None, num_samples:
 
 
 def _training_part(cfg: Config, num_samples: int) -> dict:
-    """Return the config of a dataloader with unaugmented samples of the training set, evenly spread over it."""
+    """Return a dataloader config with ``num_samples`` (or all) unaugmented training samples, evenly spread."""
     cfg = deepcopy(cfg)
     try:
         label_with_the_test_run(cfg, 'train')

@@ -15,13 +15,13 @@ class ReliabilityDiagramHook(Hook):
     """Draw the reliability diagram into MMEngine's visualiser after a validation.
 
     The diagram shows the bins that the :class:`~mmml_losses.evaluation.CalibrationError` (or
-    ``DetectionCalibrationError``) of ``val_evaluator`` has computed. ``LocalVisBackend`` writes it to
-    ``vis_data/vis_image/<name>_<epoch>.png``; ``TensorboardVisBackend`` shows it with a slider over the epochs. If the
-    evaluator has several such metrics, each gets a diagram, named by its prefix.
+    ``DetectionCalibrationError``) of ``val_evaluator`` has computed. ``LocalVisBackend`` writes
+    ``vis_data/vis_image/<name>_<epoch>.png``; ``TensorboardVisBackend`` shows a slider over the epochs. If the
+    evaluator has several such metrics, each gets a diagram, named ``<name>_<prefix>_<class of the metric>``.
 
     Args:
         interval: Draw after every ``interval``-th validation.
-        name: Name of the picture.
+        name: Name of the image in the visualiser.
         dpi: Pixels per inch; the diagram is 6 by 7.2 inches.
     """
 
@@ -36,19 +36,19 @@ class ReliabilityDiagramHook(Hook):
         self._num_validations = 0
 
     def before_train(self, runner: Runner) -> None:
-        """Reject a config without a metric to draw before the training starts."""
+        """Raise a ValueError if validations have no ``CalibrationError`` to draw; log a line if none will run."""
         if isinstance(runner._val_loop, BaseLoop):
             calibration_metrics_of(runner)
         else:
             print_log(f'{type(self).__name__}: there is no validation, and nothing to draw', logger='current')
 
     def before_val(self, runner: Runner) -> None:
-        """Reject a config without a metric to draw before a validation starts."""
+        """Raise a ValueError if the validation has no ``CalibrationError`` to draw."""
         calibration_metrics_of(runner)
 
     @master_only
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
-        """Draw the bins of the validation that has just ended."""
+        """Draw the bins of the validation that has just ended, unless ``interval`` skips it."""
         self._num_validations += 1
         if self._num_validations % self.interval:
             return
@@ -63,7 +63,7 @@ class ReliabilityDiagramHook(Hook):
 
 
 def calibration_metrics_of(runner: Runner) -> list[CalibrationError]:
-    """Return the metrics of the validation that have reliability bins. Raise a ValueError if there are none."""
+    """Return a list of the ``CalibrationError`` metrics in ``val_evaluator``; raise a ValueError if there are none."""
     metrics = runner.val_evaluator.metrics
     found = [metric for metric in metrics if isinstance(metric, CalibrationError)]
     if not found:
@@ -76,7 +76,7 @@ def calibration_metrics_of(runner: Runner) -> list[CalibrationError]:
 
 
 def reliability_image(metric: CalibrationError, dpi: int = 100) -> np.ndarray:
-    """Return an (H, W, 3) RGB picture of the bins of a metric, as uint8."""
+    """Draw the bins of an evaluated metric; return the reliability diagram as an (H, W, 3) uint8 RGB array."""
     # Matplotlib is slow to import, and a training that draws nothing should not wait for it.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 

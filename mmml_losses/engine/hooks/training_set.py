@@ -1,4 +1,4 @@
-"""Show the training set to the parts of a model: labels to losses and heads, features to preprocessors."""
+"""Pass the labels or features of the training set to the modules of a model that need them."""
 
 import logging
 from collections.abc import Iterable
@@ -22,24 +22,24 @@ from ...registry import HOOKS
 
 @HOOKS.register_module()
 class TrainingSetHook(Hook):
-    """Show the labels of the training set to every module of the model that requests them.
+    """Pass the labels of the training set to every module of the model that requests them.
 
-    A module requests them by ``wants_training_labels`` and receives them in ``see_training_labels``, see
-    :class:`mmml_losses.losses.MultiLabelLoss`. Class frequencies (DB, CB, RW, LDAM, weighted BCE, experts) are counted
-    in this way unless the config gives them, and so is the label graph of ML-GCN.
+    A module requests labels by ``wants_training_labels = True`` and receives them in ``see_training_labels``, see
+    :class:`mmml_losses.losses.MultiLabelLoss`. DB, CB, RW, LDAM, weighted BCE and ``ExpertsHead`` count class
+    frequencies in the labels unless the config gives frequencies. ML-GCN builds its label graph from the labels.
 
     Each process reads the labels once, before a checkpoint is loaded and without loading an image. Every image counts
     once, also in a ``RepeatDataset`` or ``ClassBalancedDataset``. In the dataset of a detector, an image has the
     classes of its boxes that are not ignored.
 
-    After each epoch the losses of a distributed training share what they remember of their samples.
+    After each epoch the processes of a distributed training share the values that losses such as ROLE keep per sample.
     """
 
     # Before EMAHook copies the model, whose buffers then have their final shapes, and before CheckpointHook saves it.
     priority = 'HIGH'
 
     def before_run(self, runner: Runner) -> None:
-        """Show the training set if the Runner trains."""
+        """Pass the labels to the modules that request them, if the Runner trains."""
         if not is_training(runner):
             return
         names = _names(loss for loss in losses_of(runner.model) if loss.goes_by_epochs)
@@ -53,7 +53,7 @@ class TrainingSetHook(Hook):
         self.before_train(runner)
 
     def before_train(self, runner: Runner) -> None:
-        """Show the training set to the modules that have not seen it."""
+        """Pass the labels to every module that requests them and has not received them yet."""
         modules = [module for module in runner.model.modules() if hasattr(module, 'see_training_labels')]
         waiting = [module for module in modules if module.wants_training_labels]
         remembering = [loss for loss in losses_of(runner.model) if loss.remembers_samples]
@@ -73,23 +73,26 @@ class TrainingSetHook(Hook):
             print_log(f'Training set shown to {_names(waiting)}: {shown}', logger='current')
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Let the losses in a distributed training share what they remember of their samples."""
+        """Let distributed processes share the values that losses keep per sample."""
         for loss in losses_of(runner.model):
             loss.synchronize()
 
 
 def is_training(runner: Runner) -> bool:
-    """Check whether a Runner trains: only then it has built its training loop."""
+    """Return True if a Runner trains: only then has it built its training loop."""
     return isinstance(getattr(runner, '_train_loop', None), BaseLoop)
 
 
 def losses_of(model: nn.Module) -> list[MultiLabelLoss]:
-    """Return all losses of this package in a model, also those inside of others."""
+    """Return a list of all losses of this package in a model, each before the losses inside it."""
     return [module for module in model.modules() if isinstance(module, MultiLabelLoss)]
 
 
 def read_training_set(dataset: BaseDataset, num_classes: int | None = None) -> LabelChanges:
-    """Read the labels of a training set, each image once, see :func:`mmml_losses.datasets.read_label_changes`."""
+    """Return the labels of a training set as ``LabelChanges``, with one row per image even if images are repeated.
+
+    ``num_classes`` is needed only if the dataset does not name its classes.
+    """
     try:
         return read_label_changes(dataset, num_classes)
     except DatasetKindError as error:
@@ -97,7 +100,7 @@ def read_training_set(dataset: BaseDataset, num_classes: int | None = None) -> L
 
 
 def head_classes(model: nn.Module) -> int | None:
-    """Return ``num_classes`` of the first module that has a part to show training labels to; None without one."""
+    """Return ``num_classes`` of the first module with a submodule that has ``see_training_labels``, else None."""
     for module in model.modules():
         number = getattr(module, 'num_classes', None)
         if isinstance(number, int) and any(hasattr(part, 'see_training_labels') for part in module.modules()):
@@ -111,17 +114,17 @@ def _names(modules: Iterable[nn.Module]) -> str:
 
 @HOOKS.register_module()
 class FeatureStatisticsHook(Hook):
-    """Compute mean and deviation of the training features for ``mmml_losses.FeaturePreprocessor``.
+    """Compute mean and standard deviation of the training features for ``mmml_losses.FeaturePreprocessor``.
 
-    Each process reads the features once. If a checkpoint is loaded then, its mean and deviation replace the computed
-    ones. Features or classes that do not fit the model are rejected.
+    Each process reads the features once. A checkpoint that is loaded later replaces mean and deviation by its own.
+    Features whose width or classes do not fit the model raise an AnnotationError.
     """
 
     # Before EMAHook copies the model, whose buffers then have their final shapes.
     priority = 'HIGH'
 
     def before_run(self, runner: Runner) -> None:
-        """Read the training set if the Runner trains."""
+        """Set mean and deviation in the preprocessors that standardise, if the Runner trains."""
         # By what a module has: without MMPretrain there is no class FeaturePreprocessor.
         modules = (module for module in runner.model.modules() if hasattr(module, 'set_statistics'))
         preprocessors = [module for module in modules if module.standardize]
@@ -141,7 +144,7 @@ class FeatureStatisticsHook(Hook):
 
 
 def _reject_other_sizes(model: nn.Module, dataset: FeatureDataset) -> None:
-    """Reject features that the first layer of a model does not take, and classes that its head does not have."""
+    """Raise an AnnotationError if features have another width than the first layer, or other classes than the head."""
     width = len(dataset.get_data_info(0)['features'])
     # Linear layers have the attribute, and so do our modules whose layers take only a part of the features, or none.
     taken = next((module.in_features for module in model.modules() if hasattr(module, 'in_features')), width)
