@@ -1,4 +1,4 @@
-"""Hooks of the Runner, and steps around a Runner: check the data, change the loss of a config, build it, resume."""
+"""Hooks for MMEngine's Runner, and functions around it: check data, change a config's loss, build or resume it."""
 
 from .hooks.classifier_prior import ClassifierPriorHook
 from .hooks.detector_check import DetectorCheckHook

@@ -1,4 +1,4 @@
-"""Prepare the datasets of a config: name missing files before anything is loaded, and build one dataset alone."""
+"""Check that the data files of a config exist before a Runner loads them, and build single datasets of a config."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,13 @@ DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 
 
 def require_data(cfg: Config, config_file: str) -> list[tuple[dict, BaseDataset]]:
-    """Raise an error that names all missing files of the datasets of a config. No annotations are loaded for it.
+    """Raise a MissingDataError that lists the missing files of all datasets of a config. No annotations are loaded.
 
-    The error also names a config in the same folder that needs no download, if there is one.
+    The error suggests tools that write missing label files, or a config in the same folder that needs no download.
 
     Returns:
-        The datasets that were built for the check, each with its settings in the config. A Runner can load them instead
-        of building them again, see :func:`with_datasets`.
+        A list of pairs (settings, dataset) for the datasets of this package: the dict in the config, and the dataset
+        built from it for the check. Pass the list to :func:`with_datasets` so that a Runner need not build them again.
     """
     found = _build_unloaded(cfg)
     incomplete = [dataset for _, dataset, _ in found if hasattr(dataset, 'missing_files') and dataset.missing_files()]
@@ -49,11 +49,11 @@ def require_data(cfg: Config, config_file: str) -> list[tuple[dict, BaseDataset]
 
 
 def _build_unloaded(cfg: Config) -> list[tuple[dict, BaseDataset, bool]]:
-    """Build the readers and label wrappers of a config, also those inside other wrappers, without loading annotations.
+    """Build the datasets of this package in a config, also those inside wrappers, without loading annotations.
 
     Returns:
-        For each its settings, the dataset, and whether a Runner would build the same dataset. A Runner would not if the
-        pipeline cannot be built, which it reports, or if a label wrapper has a dataset of another project inside.
+        A list of triples (dict in the config, dataset, is_whole), wrappers before the datasets inside. ``is_whole`` is
+        False if a placeholder replaces a pipeline that cannot be built, or another project's dataset in a wrapper.
     """
     found: list[tuple[dict, BaseDataset, bool]] = []
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
@@ -81,11 +81,11 @@ def _build_unloaded(cfg: Config) -> list[tuple[dict, BaseDataset, bool]]:
 
 
 def with_datasets(settings: Any, built: Sequence[tuple[dict, BaseDataset]]) -> Any:
-    """Return the settings of a dataset, changed so that the datasets in ``built`` are loaded and not built again.
+    """Return a copy of dataset settings that makes a Runner load the datasets in ``built`` instead of building them.
 
     Args:
-        settings: Settings of a dataset, or a list of them.
-        built: Settings and dataset of each dataset that :func:`require_data` has built.
+        settings: Config dict of a dataset, or a list of such dicts.
+        built: Pairs (settings, dataset) from :func:`require_data`, whose dicts are the same objects as in ``settings``.
     """
     if isinstance(settings, (list, tuple)):
         return [with_datasets(part, built) for part in settings]
@@ -105,7 +105,7 @@ def with_datasets(settings: Any, built: Sequence[tuple[dict, BaseDataset]]) -> A
 
 
 def _missing_files_of_others(cfg: Config) -> Iterator[str]:
-    """Yield the missing annotations and image folders of datasets without ``missing_files``, such as MMDetection's."""
+    """Yield the missing local annotation files and image folders of other projects' datasets, such as MMDetection's."""
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
         others = [settings for settings, kind in _dataset_settings(cfg) if not hasattr(kind, 'missing_files')]
     for settings in others:
@@ -120,7 +120,7 @@ def _missing_files_of_others(cfg: Config) -> Iterator[str]:
 
 
 def _dataset_settings(cfg: Config) -> list[tuple[dict, type]]:
-    """Return the settings of all datasets of a config, from the outside in, each with the class that it names."""
+    """Return a list of pairs (config dict, dataset class) for all datasets of a config, outer datasets first."""
     return [
         (settings, DATASETS.get(kind) if isinstance(kind, str) else kind)
         for name in DATALOADERS
@@ -130,10 +130,10 @@ def _dataset_settings(cfg: Config) -> list[tuple[dict, type]]:
 
 
 def digits_sibling(config_file: Path) -> Path | None:
-    """Return the config of the same method on DigitScenes, such as ``spa_lpr_digits.py`` for ``spa_lpr_coco.py``.
+    """Return the config of the same method on DigitScenes, a dataset without download; None if the folder has none.
 
-    If the method has no such config, return one whose name begins alike, or else ``spa_lpr_digits.py``. Return None if
-    the folder of the config has none of these files.
+    For ``spa_lpr_coco.py`` it is ``spa_lpr_digits.py`` in the same folder. If that is missing, return the config on
+    DigitScenes that shares the most leading words of the name, or else ``spa_lpr_digits.py``.
     """
     stem = config_file.stem
     while stem:
@@ -147,13 +147,13 @@ def digits_sibling(config_file: Path) -> Path | None:
 
 
 def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:
-    """Build the dataset of a dataloader (``'train'``, ``'val'`` or ``'test'``). The config is changed in place.
+    """Build the dataset of a dataloader (``'train'``, ``'val'`` or ``'test'``); ``cfg`` loses its other dataloaders.
 
-    The data of the other datasets may be missing, and so may the images of this one if it is a reader of this package.
-    The paths of its samples then lead to the folder of the annotations; their names are the same.
+    Files of the other dataloaders may be missing. Images may be missing, too, if the dataset is a reader of this
+    package (no wrapper). Image paths then lead to the folder of the annotations, and only the file names are right.
 
     Raises:
-        UsageError: The config has no such dataset, or it cannot be built.
+        UsageError: The config has no such dataset, or the dataset cannot be built.
         MissingDataError: Annotation files are missing.
     """
     asked = f'{dataloader}_dataloader'
@@ -179,10 +179,10 @@ def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:
 
 
 def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
-    """Let the test of a config run over the dataset of a dataloader: unaugmented, in order, each sample once.
+    """Change a config in place so that its test runs over the dataset of ``dataloader``, to label that dataset.
 
-    Of the dataset only the pipeline changes, so that its samples and labels stay as they are. The config is changed in
-    place, can no longer train or validate, and needs no other data.
+    ``dataloader`` is ``'train'``, ``'val'`` or ``'test'``. The samples are unaugmented, in order, each once: of the
+    dataset only the pipeline changes. The config can no longer train or validate, and needs no other data.
     """
     loader = cfg.get(f'{dataloader}_dataloader')
     if loader is None:
@@ -210,6 +210,6 @@ def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
 
 
 def forbid_replacements(dataset: BaseDataset) -> None:
-    """Make a dataset raise an error for a sample that cannot be loaded, where MMEngine would take another at random."""
+    """Make a dataset raise an error for a sample that cannot be loaded. MMEngine would load a random other sample."""
     for leaf in leaf_datasets(dataset):
         leaf.test_mode = True

@@ -1,4 +1,4 @@
-"""Find and replace the classification loss of a config or a model, and change its link."""
+"""Find and replace the classification loss of a config or a model, and its link from logits to probabilities."""
 
 import copy
 from typing import NamedTuple
@@ -19,12 +19,12 @@ METHODS = {'temperature': TemperatureLink, 'platt': PlattLink, 'vector': VectorL
 
 
 class LossPlace(NamedTuple):
-    """The classification loss of a model, and its place in the model.
+    """The classification loss of a model, with its config and its prefix in the ``state_dict``.
 
     Args:
         module: The loss.
         prefix: Beginning of the loss's keys in the ``state_dict`` of the model, such as ``'head.loss_module.'``.
-        config: Config of the loss. It has only a ``type`` if the model's config leaves the loss to the head.
+        config: Config of the loss; only ``dict(type=...)`` if the model's config names no loss and the head builds it.
     """
 
     module: MultiLabelLoss
@@ -33,7 +33,7 @@ class LossPlace(NamedTuple):
 
 
 def find_loss_place(cfg: Config, model: nn.Module) -> LossPlace:
-    """Find the classification loss of a model. It must be a loss of this package, since no other has a link."""
+    """Return the loss in ``model`` that ``cfg`` names, as LossPlace; raise a UsageError if it is of another project."""
     path, holders = find_loss(cfg.model)
     attributes = ['loss_module' if name == 'loss' else name for name in path]
     module = model if path else None
@@ -50,9 +50,9 @@ def find_loss_place(cfg: Config, model: nn.Module) -> LossPlace:
 
 
 def check_loss(cfg: Config) -> None:
-    """Raise a UsageError that names the classification loss of a config if it is of this package and cannot be built.
+    """Raise a UsageError that names a config's classification loss if it is of this package and cannot be built.
 
-    The function builds the loss, so call it after an error of a Runner, not to prevent one.
+    The function builds the loss, so call it to explain an error of a Runner, not to prevent one.
     """
     path, holders = find_loss(cfg.get('model'))
     for holder in holders:
@@ -67,10 +67,11 @@ def check_loss(cfg: Config) -> None:
 
 
 def replace_loss(cfg: Config, loss: dict) -> None:
-    """Replace the classification loss of a config, in each stage of a cascade.
+    """Replace the classification loss of a config in place, in each stage of a cascade.
 
-    A detector keeps the ``loss_weight`` of the old loss, unless the new loss sets its own. Its head reads
-    ``use_sigmoid``, so a loss of this package gets ``use_sigmoid=True``, and another loss the value of the old one.
+    In a detector, positives keep the weight of the old loss, unless ``loss`` sets ``loss_weight``. A loss of this
+    package gets ``use_sigmoid=True``, which detector heads read. Another loss keeps the old ``use_sigmoid=True``, but
+    not from a loss of this package in a RoI head, where other losses take a softmax.
     """
     path, holders = find_loss(cfg.get('model'))
     if not holders:
@@ -88,14 +89,14 @@ def replace_loss(cfg: Config, loss: dict) -> None:
 
 
 def names_our_loss(loss: dict) -> bool:
-    """Return True if the config of a loss names a loss of this package."""
+    """Return True if the config of a loss names a loss of this package (its ``type`` begins with ``mmml_losses.``)."""
     return type_name(loss).startswith(f'{SCOPE}.')
 
 
 def _kept_weight(old: dict, loss: dict) -> dict:
-    """Return ``dict(loss_weight=...)`` that gives positives the same weight in a new loss as in the old one.
+    """Return ``dict(loss_weight=...)`` with which the new ``loss`` weights positives as the ``old`` loss did.
 
-    Their weight in a FocalLoss is ``loss_weight`` times ``alpha``. The dict is empty if the default weight is right.
+    In a FocalLoss this weight is ``loss_weight`` times ``alpha``. The dict is empty if the default weight is right.
     """
     before, after = _alpha_of(old), _alpha_of(loss)
     if before == after or 0 in (before, after):  # an alpha of 0 leaves the positives out, and is no weight
@@ -111,13 +112,19 @@ def _alpha_of(loss: dict) -> float:
 
 
 def new_link(method: str, num_classes: int, base: Link | None = None) -> ScaledLink:
-    """Return a link of one of ``METHODS``, not fitted yet, on top of ``base``; None: of the link of its loss."""
+    """Return an unfitted link (logits to probabilities) that scales log-odds by ``method``, a key of ``METHODS``.
+
+    ``base`` is the link whose log-odds are scaled; None takes the loss's link. ``num_classes`` is for ``'vector'``.
+    """
     kind = METHODS[method]
     return kind(num_classes, base) if kind is VectorLink else kind(base)
 
 
 def describe_link(link: ScaledLink, targets: Tensor) -> str:
-    """Describe the fitted values of a link, and count the classes that its data, ``targets`` (N, C), cannot fit."""
+    """Return the fitted values of a link as text, such as ``scale 1.2, bias -0.3``; of a VectorLink, their ranges.
+
+    For a VectorLink, also count the classes without positive or negative ``targets`` (N, C): they are not fitted.
+    """
     if not isinstance(link, VectorLink):
         return ', '.join(f'{name} {value:.4g}' for name, value in link.named_buffers(recurse=False))
     ranges = [f'{name} {value.min():.4g} to {value.max():.4g}' for name, value in link.named_buffers(recurse=False)]

@@ -1,32 +1,19 @@
 """Resume a training so that it ends like an uninterrupted one, and open checkpoints safely.
 
-``tools/train.py --resume`` calls :func:`train`. It takes these steps:
+``tools/train.py --resume`` calls :func:`train`, which finds the last checkpoint and checks it. The Runner loads model,
+optimiser, schedules and epoch from it. An interrupted epoch is repeated from its beginning. Other states:
 
-1. :func:`latest_checkpoint` finds the last checkpoint of the work folder, also if the folder was moved.
-2. :func:`safe_checkpoint` downloads a checkpoint behind an address, and lets :mod:`mmml_losses.hosts.checkpoints` check
-   that it holds weights and MMEngine's log, and nothing that could run code.
-3. :func:`safe_checkpoint` raises an error if the work folder holds a training with another loss, and warns if
-   hyper-parameters differ.
-4. The Runner loads model, optimiser, schedules and the number of the epoch, and goes on with the next epoch.
-
-Every other state has its owner:
-
-- Random numbers: :class:`EpochSeedHook` derives them from seed, epoch and rank, so that epoch 5 of a resumed training
-  has the augmentations and batches of epoch 5. :class:`mmml_losses.datasets.ClassAwareSampler` derives its order in the
-  same way. Persistent workers would keep their random numbers, and the hook logs if they are on;
-  ``--no-persistent-workers`` and :mod:`mmml_losses.procedures.self_train` switch them off.
-- Memory of samples: ``SampleMemory`` (:mod:`mmml_losses.losses.core.memory`) keeps it in the checkpoint, and
-  :class:`mmml_losses.engine.TrainingSetHook` shares it between processes before each checkpoint.
-- Class frequencies: ``ClassFrequencies`` (:mod:`mmml_losses.losses.core.frequencies`) keeps them in the checkpoint, and
-  warns if the training set has others.
-- Fitted links: :class:`mmml_losses.engine.PostHocCalibrationHook` keeps them in the last checkpoint.
+- Random numbers: :class:`EpochSeedHook` and :class:`mmml_losses.datasets.ClassAwareSampler` derive them from seed and
+  epoch. Persistent workers would not: ``--no-persistent-workers`` or :mod:`mmml_losses.procedures.self_train` stop
+  them.
+- Values that losses keep per sample: ``SampleMemory`` (:mod:`mmml_losses.losses.core.memory`) writes them to the
+  checkpoint, after :class:`mmml_losses.engine.TrainingSetHook` has shared them between processes.
+- Class frequencies: ``ClassFrequencies`` (:mod:`mmml_losses.losses.core.frequencies`) writes them to the checkpoint,
+  and warns if the training set has others.
+- Fitted links: :class:`mmml_losses.engine.PostHocCalibrationHook` writes them to the last checkpoint.
 - A training killed while it saves: ``configs/_base_/default_runtime.py`` keeps two checkpoints. MMEngine deletes the
   older one before it writes, and the training resumes from the other.
-- Procedures of several stages: :class:`WorkRecord` keeps their settings, seed and finished stages for
-  :mod:`mmml_losses.procedures.self_train` and :mod:`mmml_losses.procedures.extract_features`.
-
-An interrupted epoch is repeated from its beginning. ``docs/procedures.md`` describes resuming for users, and
-``tests/test_engine/test_resuming.py`` compares resumed trainings with uninterrupted ones.
+- Procedures of several stages, such as self-training: :class:`WorkRecord` keeps settings, seed and finished stages.
 """
 
 import json
@@ -60,9 +47,10 @@ Plain = str | float | bool | None
 
 
 def train(cfg: Config, datasets: Sequence[tuple[dict, BaseDataset]] = ()) -> Runner:
-    """Train the model of a config, from its ``load_from`` or, if it resumes without one, from the latest checkpoint.
+    """Train the model of a config and return the Runner. The training starts from the config's ``load_from``.
 
-    ``datasets``, which :func:`mmml_losses.engine.config_data.require_data` has built, are not built again.
+    With ``resume`` and no ``load_from`` it goes on from the latest checkpoint in ``work_dir``. ``datasets`` are pairs
+    from :func:`mmml_losses.engine.config_data.require_data`, which are not built again.
     """
     resume, checkpoint = cfg.get('resume', False), cfg.get('load_from')
     if resume and checkpoint is None:
@@ -80,14 +68,14 @@ class EpochSeedHook(Hook):
 
     A Runner seeds its random number generators once, so a training resumed at epoch 5 would repeat the augmentations of
     epoch 0. With this hook it has the augmentations of epoch 5, and ends with the weights of an uninterrupted training.
-    The hook also seeds the workers of the dataloader in each epoch. Persistent workers keep their seed, and with them a
-    resumed training is as good as an uninterrupted one, but not equal to it.
+    The hook also seeds the dataloader's workers in each epoch. Persistent workers keep their first seed: a resumed
+    training is then as good as an uninterrupted one, but not equal to it.
     """
 
     priority = 'VERY_HIGH'
 
     def before_train(self, runner: Runner) -> None:
-        """Log a line if persistent workers, which keep their seed, are on."""
+        """Log a line if the dataloader has persistent workers, which keep their first seed."""
         if runner.train_dataloader.persistent_workers:
             print_log(
                 'persistent_workers is on: a resumed training will not repeat an unbroken one exactly',
@@ -111,7 +99,7 @@ class EpochSeedHook(Hook):
 
 
 def latest_checkpoint(folder: str) -> Path | None:
-    """Return the last checkpoint of a work folder, which may have been moved; None if the folder has no checkpoint."""
+    """Return the path of the last checkpoint of a work folder, also of a moved folder; None without a checkpoint."""
     found = find_latest_checkpoint(folder) if Path(folder, 'last_checkpoint').is_file() else None
     if not found:
         return None
@@ -120,16 +108,16 @@ def latest_checkpoint(folder: str) -> Path | None:
 
 
 def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
-    """Check a checkpoint before MMEngine opens it, and return the local file to open.
+    """Check a checkpoint before MMEngine opens it, and return the path of the local file to open.
 
-    A checkpoint behind an address is downloaded first: MMEngine would unpickle it without protection. A warning is
+    A checkpoint at an http(s) address is downloaded first: MMEngine would unpickle it without protection. A warning is
     logged if the checkpoint was trained with another loss.
 
     Args:
         path: A file or an http(s) address.
         cfg: The config that the checkpoint is used with.
-        resume: Whether a training goes on from the checkpoint. Then it must not lie in the work folder of a training
-            with another loss, and must hold no text that MMEngine would run.
+        resume: Whether a training goes on from the checkpoint. Then also raise an error if the checkpoint contains text
+            that MMEngine would run, or lies in ``cfg.work_dir`` and was trained with another type of loss.
     """
     address = urlparse(path)
     if address.scheme in ('http', 'https'):
@@ -157,7 +145,7 @@ def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
 
 
 def describe_loss(loss: Mapping | list | str) -> str:
-    """Name a loss and its parts, such as ``SumLoss(spa=SPALoss)``, from its config or a list of configs."""
+    """Return the names of a loss and its parts, such as ``SumLoss(spa=SPALoss)``, from a config or a list of them."""
     if isinstance(loss, list):
         return ', '.join(map(describe_loss, loss))
     if not isinstance(loss, Mapping):
@@ -169,7 +157,7 @@ def describe_loss(loss: Mapping | list | str) -> str:
 
 
 def flat_settings(settings: Mapping) -> dict[str, Plain]:
-    """Return the settings of a config that results depend on, by their dotted names and in json's types."""
+    """Return the settings that results depend on as a flat dict with dotted keys, such as ``'model.head.type'``."""
     return dict(pair for key, value in settings.items() if key not in PLACES for pair in _flatten(key, value))
 
 
@@ -185,20 +173,20 @@ def _flatten(name: str, value: object) -> Iterator[tuple[str, Plain]]:
 
 
 class WorkRecord:
-    """A json file that keeps the settings and finished stages of long work in a folder, so that it can go on later.
+    """Keep the progress of a long procedure in a json file, so that the procedure can go on after an interruption.
 
-    The work can go on only with the same settings. All processes of a distributed run read the file; the main process
-    writes it.
+    Settings other than those in the file raise a UsageError. All distributed processes read the file, and the main
+    process writes it.
 
     Args:
         file: The json file, which is written if there is none.
-        settings: Settings that the work depends on, see :func:`flat_settings`.
-        draws: Random numbers of the work, such as a seed. An existing file keeps its own.
+        settings: Settings that results depend on, see :func:`flat_settings`.
+        draws: Random numbers of a new procedure, such as a seed. If the file exists, its random numbers replace them.
         option: The command-line option for choosing another folder, for error messages.
 
     Attributes:
         draws: The random numbers.
-        finished: Results of each finished stage that later stages need, by the name of the stage.
+        finished: Dict from the name of a finished stage to its results, a dict with what later stages need.
     """
 
     def __init__(
@@ -223,7 +211,7 @@ class WorkRecord:
             self._write()
 
     def finish(self, stage: str, **result) -> None:
-        """Record a finished stage, with the results that later stages need, in json's types."""
+        """Record ``stage`` as finished, with its results as keyword arguments of json's types, and write the file."""
         self.finished[stage] = result
         self._write()
 

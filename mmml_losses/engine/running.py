@@ -21,16 +21,17 @@ from .model_loss import check_loss
 
 
 def add_hook(cfg: Config, name: str) -> None:
-    """Add a hook of this package to the ``custom_hooks`` of a config, unless it is there."""
+    """Add the hook of this package with the class name ``name`` to a config's ``custom_hooks``, unless it is there."""
     hooks = list(cfg.get('custom_hooks') or [])
     if not any(type_name(hook).rpartition('.')[2] == name for hook in hooks):
         cfg.custom_hooks = [*hooks, dict(type=f'{SCOPE}.{name}')]
 
 
 def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool, collate: str = 'default_collate') -> ConfigDict:
-    """Return the config of a dataloader with MMPretrain's defaults for what it leaves open.
+    """Return a copy of a dataloader config with MMPretrain's defaults for missing settings.
 
-    Memory is pinned only with ``pin_memory`` and on a GPU, and workers persist only if there are any.
+    Workers persist if there are any, memory is pinned on a GPU, and ``collate`` is the type of ``collate_fn``. With
+    ``pin_memory=False`` memory is never pinned.
     """
     defaults = ConfigDict(
         pin_memory=pin_memory and torch.cuda.is_available(),
@@ -44,9 +45,9 @@ def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool, collate: 
 
 
 def build_runner(cfg: Config, datasets: Sequence[tuple[dict, BaseDataset]] = ()) -> Runner:
-    """Build the Runner of a config. An error in the settings of its loss names the loss and its place.
+    """Build the Runner of a config. If the config's loss cannot be built, raise a UsageError that names the loss.
 
-    ``datasets``, which :func:`mmml_losses.engine.config_data.require_data` has built, are not built again.
+    ``datasets`` are pairs from :func:`mmml_losses.engine.config_data.require_data`, which are not built again.
     """
     try:
         runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
@@ -62,7 +63,7 @@ def build_runner(cfg: Config, datasets: Sequence[tuple[dict, BaseDataset]] = ())
 
 
 def save_metrics(path: str | Path, metrics: Mapping[str, float], evaluator: Evaluator) -> None:
-    """Write the metrics of an evaluation, and the further results of its evaluator under ``details``, into one file.
+    """Write metrics into one file, with further results of the evaluator's metrics (a dict) under the key ``details``.
 
     The path ends in ``.json``, where NaN and infinity become null, in ``.yaml`` or in ``.pkl``. An error leaves no
     half-written file.
