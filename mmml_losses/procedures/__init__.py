@@ -1,1 +1,1 @@
-"""Work of several steps for tools and scripts: calibrate a model, write labels, self-train, and extract features."""
+"""Procedures of several steps for tools and scripts: calibrate a model, write labels, self-train, extract features."""

@@ -1,4 +1,4 @@
-"""Fit the link of a trained classifier to labelled data, as ``tools/calibrate.py`` does."""
+"""Fit a trained classifier's link, which maps logits to probabilities, to labelled data, for ``tools/calibrate.py``."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +24,7 @@ from ..utils.files import replacing
 
 
 class Figures(NamedTuple):
-    """Measures of probabilities: mean negative log-likelihood; calibration errors ACE, ECE and MCE in percent."""
+    """Errors of probabilities: mean negative log-likelihood; calibration errors ACE, ECE and MCE in percent."""
 
     nll: float
     ace: float
@@ -33,19 +33,19 @@ class Figures(NamedTuple):
 
     @classmethod
     def of(cls, log_odds: Tensor, targets: Tensor) -> 'Figures':
-        """Compute the measures from log-odds and targets, (N, C) each; targets have 1, 0 and -1 for unknown."""
+        """Compute the errors from log-odds (N, C) and targets (N, C) with 1 positive, 0 negative and -1 unknown."""
         errors = calibration_errors(reliability_bins(sigmoid_link(log_odds), targets))
         return cls(negative_log_likelihood(log_odds, targets), 100 * errors.ace, 100 * errors.ece, 100 * errors.mce)
 
 
 class Calibration(NamedTuple):
-    """A link that was fitted by :func:`fit_link`.
+    """Result of :func:`fit_link`: a loss config with the fitted link, and the errors before and after the fit.
 
     Args:
         loss_config: The config of the loss with the new link.
-        before: Measures of the old probabilities, on the data of the fit.
-        after: Measures of the probabilities through the new link, on the same data.
-        summary: The fitted values in words.
+        before: Errors of the old probabilities, on the data of the fit.
+        after: Errors of the probabilities through the new link, on the same data.
+        summary: The fitted values as text.
     """
 
     loss_config: dict
@@ -56,10 +56,10 @@ class Calibration(NamedTuple):
 
 @torch.no_grad()
 def collect_logits(model: nn.Module, dataloader: DataLoader, amp: bool = False) -> tuple[Tensor, Tensor] | None:
-    """Run a classifier of MMPretrain's kind, whose ``mode='tensor'`` returns (N, C) logits, over labelled data.
+    """Run a classifier, whose ``mode='tensor'`` returns (N, C) logits, over labelled data (``amp``: with autocast).
 
     Returns:
-        Logits and targets of the whole dataset, each (N, C), on the main process; None on the others.
+        (logits, targets) of the whole dataset on the main process, both (N, C) float32 on the CPU; None on the others.
     """
     model.eval()
     logits, targets = RowStore(torch.float32), RowStore(torch.float32)
@@ -84,13 +84,13 @@ def collect_logits(model: nn.Module, dataloader: DataLoader, amp: bool = False) 
 
 
 def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> Calibration:
-    """Fit a new link on top of the link of a loss, and give it to the loss. It replaces the link of an earlier call.
+    """Put a new link on top of a loss's link (logits to probabilities) and fit it. An earlier fitted link is replaced.
 
     Args:
         place: The loss in its model. It gets the new link and is moved to the CPU.
-        method: ``'temperature'``, ``'platt'`` or ``'vector'``.
-        logits: (N, C), of the model on labelled data.
-        targets: (N, C) with 1 positive, 0 negative and -1 unknown.
+        method: ``'temperature'``, ``'platt'`` or ``'vector'``: how the new link scales the log-odds.
+        logits: Logits (N, C) of the model on labelled data.
+        targets: Labels (N, C) with 1 positive, 0 negative and -1 unknown.
     """
     loss = place.module.cpu()
     base, base_config = _base_of_new_link(loss, place.config.get('link'))
@@ -110,7 +110,7 @@ def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> 
 
 
 def _base_of_new_link(loss: MultiLabelLoss, config: dict | str | Link | None) -> tuple[Link, dict | None]:
-    """Return the link of a loss without an earlier fit, and its config, or None if the loss has the link by itself."""
+    """Return (link, link config) of a loss before any fit; the config is None if the loss has the link by default."""
     link = loss.link
     if config is None:
         # A sum provides the link of its first part, and MMEngine writes the keys of a config in alphabetical order.
@@ -122,7 +122,7 @@ def _base_of_new_link(loss: MultiLabelLoss, config: dict | str | Link | None) ->
 
 
 def config_of(link: Link) -> dict | None:
-    """Return the config of a link; None if its class is not one of this package."""
+    """Return the config of a link, without fitted values; None if its class is not one of this package."""
     kind = type(link)
     if kind not in (SigmoidLink, SPALink, PhiLink, *METHODS.values()):
         return None
@@ -137,14 +137,14 @@ def config_of(link: Link) -> dict | None:
 def write_calibrated(
     file: Path, comment: str, cfg: Config, checkpoint: Mapping, place: LossPlace, loss_config: dict
 ) -> None:
-    """Write a checkpoint with the fitted link, and its config. An error leaves no half-written file.
+    """Write a checkpoint with the fitted link, and a config next to it. An error leaves no half-written file.
 
     Args:
         file: The checkpoint to write. The config has the same name with ``.py``.
         comment: First line of the config.
-        cfg: The config of the model; its loss changes.
-        checkpoint: Content of the trained checkpoint. Only weights and ``meta`` are written, with which no training
-            can be resumed.
+        cfg: The config of the model; its loss is replaced in place.
+        checkpoint: Content of the trained checkpoint. Only its weights and ``meta`` are copied, so no training can be
+            resumed from ``file``.
         place: The loss with the fitted link.
         loss_config: The config of that loss.
     """

@@ -1,4 +1,4 @@
-"""Describe the labels that label wrappers drew, and write the config that reads them from a file."""
+"""Describe the labels that label wrappers hid or changed, and write a config that reads the result from a file."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from ..datasets.wrappers.drawn_labels import DrawnLabels
 
 
 def describe_drawing(drawn: DrawnLabels) -> str:
-    """Describe in a few lines how many images and labels a dataset had before its label wrappers, and has after."""
+    """Return a text with the numbers of images and positive labels before and after the label wrappers of a dataset."""
     old, new = drawn.source.labels, drawn.labels
     positives = [int((labels == POSITIVE).sum()) for labels in (old, new)]
     lines = [
@@ -25,13 +25,13 @@ def describe_drawing(drawn: DrawnLabels) -> str:
 
 
 def describe_use(dataset: BaseDataset, config_file: str, dataloader: str, out: str) -> str:
-    """Return the text of a config that inherits from another and reads drawn labels from a file.
+    """Return the text of a config that inherits from ``config_file`` and reads the labels of one dataset from ``out``.
 
     Args:
-        dataset: The dataset of the dataloader, with the label wrappers that drew the labels.
+        dataset: The dataset of the dataloader, with the label wrappers that changed the labels.
         config_file: The config to inherit from, which has the dataset.
         dataloader: ``'train'``, ``'val'`` or ``'test'``.
-        out: The label file.
+        out: Path of the label file.
     """
     place, depth, part = f'_base_.{dataloader}_dataloader.dataset', 1, dataset
     while part is not unrepeated(dataset):
@@ -50,7 +50,7 @@ def describe_use(dataset: BaseDataset, config_file: str, dataloader: str, out: s
 
 
 def _source_expression(dataset: BaseDataset, place: str) -> str:
-    """Return the Python text of a dataset's config without label wrappers; ``place`` is its text with them."""
+    """Return a Python expression for a dataset's config without label wrappers; ``place`` is one with the wrappers."""
     if not count_views(dataset):
         return place
     if isinstance(dataset, ConcatDataset):

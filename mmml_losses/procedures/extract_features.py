@@ -1,4 +1,4 @@
-"""Write the frozen features of a dataset into one file, which :class:`mmml_losses.datasets.FeatureDataset` reads."""
+"""Write the frozen features of datasets into an ``.npz`` file for :class:`mmml_losses.datasets.FeatureDataset`."""
 
 import hashlib
 import shutil
@@ -37,16 +37,16 @@ RECORD_FILE = 'extraction.json'
 
 @dataclass(frozen=True)
 class Split:
-    """The images of one dataloader of a config, each once and in order.
+    """The dataset of one dataloader, prepared for extraction: each image once and in order.
 
     Attributes:
         name: ``'train'``, ``'val'`` or ``'test'``.
         dataset: The dataset with the test pipeline.
-        loader: Config of the test dataloader.
-        scope: The default scope of the config.
+        loader: Dataloader config for this dataset, with the settings of the test dataloader.
+        scope: The default scope (of the registries) of the config.
         classes: Names of the C classes.
-        arrays: ``labels`` (N, C), the names of the images as ``ids`` (N,) and, if label wrappers hide labels,
-            ``true_labels`` (N, C).
+        arrays: Dict with ``labels`` (N, C), ``ids`` (N,), which are image names, and ``true_labels`` (N, C) if label
+            wrappers changed labels.
     """
 
     name: str
@@ -58,10 +58,10 @@ class Split:
 
 
 class FeatureParts:
-    """The features extracted so far, in a folder next to the file to write. An interrupted extraction goes on there.
+    """Keep the features extracted so far in a folder next to the output file, so that an extraction can go on.
 
-    Each split has a file of raw numbers to which batches are appended. The folder is rejected if the extraction was
-    begun with another model, checkpoint, type or dataset.
+    Each split has a file of raw numbers to which batches are appended. Raise a UsageError if the extraction in the
+    folder was begun with another model, checkpoint, type or dataset.
 
     Args:
         out: The ``.npz`` file to write in the end.
@@ -75,12 +75,12 @@ class FeatureParts:
         self._record = WorkRecord(self.folder / RECORD_FILE, {**settings, 'dtype': dtype}, option='--out')
 
     def count(self, split: str) -> int:
-        """Return the number of images of a split whose features are in the folder."""
+        """Return how many images of a split (``'train'``, ``'val'`` or ``'test'``) have features in the folder."""
         file = self._file(split)
         return file.stat().st_size // (self._width(split) * self.dtype.itemsize) if file.is_file() else 0
 
     def add(self, split: str, features: np.ndarray) -> None:
-        """Append the features (n, D) of the next images of a split."""
+        """Append the features (n, D) of the next n images of a split to its file."""
         with np.errstate(over='ignore'):  # the error below is clearer
             features = features.astype(self.dtype)
         if not np.isfinite(features).all():
@@ -97,8 +97,8 @@ class FeatureParts:
         """Write the ``.npz`` file and remove the folder. Features are copied without loading them all into memory.
 
         Args:
-            splits: Further arrays of each split, by its name. ``labels`` of ``train`` is written as ``train_labels``.
-            **others: Arrays of the whole file.
+            splits: Dict from split to a dict of further arrays. ``labels`` of ``train`` is written as ``train_labels``.
+            **others: Arrays of no split, such as class names, written under their own names.
         """
         arrays: dict[str, np.ndarray] = {}
         for split, of_split in splits.items():
@@ -119,7 +119,7 @@ class FeatureParts:
 
 
 def prepare_split(cfg: Config, name: str, config_file: str) -> Split:
-    """Build the dataset of a dataloader of a config to read it once: unaugmented, in order, each image once."""
+    """Build the Split of the dataloader ``name``: its dataset unaugmented, in order and with each image once."""
     cfg = deepcopy(cfg)
     loader = cfg.get(f'{name}_dataloader')
     while loader is not None and type_name(loader.dataset).rpartition('.')[2] in REPEATING:
@@ -138,7 +138,7 @@ def prepare_split(cfg: Config, name: str, config_file: str) -> Split:
 
 @torch.inference_mode()
 def extract_split(model: nn.Module, split: Split, parts: FeatureParts) -> None:
-    """Compute the features of the images of a split that have none yet, and show the progress."""
+    """Compute the features of the split's images that are not in ``parts`` yet, append them and show the progress."""
     done, total = parts.count(split.name), len(split.dataset)
     if done:
         print(f'{split.name}: goes on after {done:,} of {total:,} images')
@@ -161,7 +161,7 @@ def extract_split(model: nn.Module, split: Split, parts: FeatureParts) -> None:
 
 
 class _NamedFailures(torch.utils.data.Dataset):
-    """A dataset whose errors name the image that cannot be loaded, as MMCV's and OpenCV's own do not always."""
+    """Wrap a dataset so that an image that cannot be loaded raises an OSError with the name of the image."""
 
     def __init__(self, dataset: BaseDataset):
         self.dataset = dataset
@@ -180,9 +180,9 @@ class _NamedFailures(torch.utils.data.Dataset):
 
 
 def settings_of(cfg: Config, checkpoint: str, splits: Sequence[Split]) -> dict[str, Plain]:
-    """Return everything that the features depend on: settings, and checksums of weights and labels.
+    """Return a flat dict of everything that features depend on: settings, and SHA-256 hashes of weights and labels.
 
-    If the checkpoint is an address and no file, the text of the address counts.
+    If the checkpoint is no local file, its address is hashed instead of its content.
     """
     parts = dict(
         model={key: value for key, value in cfg.model.items() if key != 'head'},

@@ -1,4 +1,4 @@
-"""Build the part of a model that computes features of images, and load its weights."""
+"""Build a model that computes features of images, and load its weights."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -22,12 +22,12 @@ UNUSED_PARTS = ('head.', 'data_preprocessor.')
 
 
 def build_feature_model(cfg: Config, checkpoint: str) -> nn.Module:
-    """Return the model of a config, in test mode and with the weights of a file. No other weights are downloaded.
+    """Build the model of a config for feature extraction, in eval mode. It has the weights of ``checkpoint`` alone.
 
     Args:
-        cfg: A config whose ``model`` is a classifier of MMPretrain's kind.
-        checkpoint: A checkpoint of the model, or the weights of its backbone alone (for a ``TIMMBackbone``, weights
-            of timm's model); ``.pth`` without anything but weights, or ``.safetensors``.
+        cfg: A config whose ``model`` is a classifier of MMPretrain's kind. Its pretrained weights are not downloaded.
+        checkpoint: Checkpoint of the model, or weights of its backbone alone (for a ``TIMMBackbone``, of timm's model).
+            Path or address of a ``.pth`` file without code, or path of a ``.safetensors`` file.
     """
     settings = deepcopy(cfg.model)
     settings.setdefault('data_preprocessor', deepcopy(cfg.get('data_preprocessor')))
@@ -47,10 +47,10 @@ def build_feature_model(cfg: Config, checkpoint: str) -> nn.Module:
 
 
 def pooled_features(model: nn.Module, inputs: Tensor) -> Tensor:
-    """Return the features (N, D) of images: the last output of the neck, or of the backbone if there is no neck.
+    """Return the features (N, D) of a batch of images: the output of the neck, or of the backbone without a neck.
 
-    Maps are averaged over the image. Tokens need a neck, or a backbone that pools them. The two outputs of backbones
-    such as Conformer and distilled DeiT are concatenated.
+    The last of several outputs counts. Feature maps are averaged over the image. Tokens of a transformer need a neck,
+    or a backbone that pools them. The two outputs of backbones such as Conformer and distilled DeiT are concatenated.
     """
     stages = model.backbone(inputs)
     features = _last(stages)
@@ -72,7 +72,7 @@ def pooled_features(model: nn.Module, inputs: Tensor) -> Tensor:
 
 
 def read_weights(path: str, cfg: Config) -> dict[str, Tensor]:
-    """Return the weights at a path or address by parameter name; warn if they belong to another loss than ``cfg``."""
+    """Return a dict from parameter name to tensor; warn if the file was trained with another loss than ``cfg`` has."""
     content: Any
     if path.endswith('.safetensors'):
         content = _read_safetensors(path)
@@ -88,9 +88,9 @@ def read_weights(path: str, cfg: Config) -> dict[str, Tensor]:
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor], path: str) -> None:
-    """Load weights by name into a model. Raise a CheckpointError if weights are missing that its features need.
+    """Load weights into a model. Raise a CheckpointError naming ``path`` if weights that features need are missing.
 
-    The weights are of the whole classifier, with names that begin with ``backbone.``, or of its backbone alone.
+    Names in ``weights`` begin with ``backbone.`` for a whole classifier; otherwise they are of the backbone alone.
     """
     whole = any(name.startswith('backbone.') for name in weights)
     target = model if whole else getattr(model.backbone, 'timm_model', model.backbone)
@@ -118,14 +118,14 @@ def _last(stages: object) -> object:
 
 
 def _pools_plainly(model: nn.Module) -> bool:
-    """Check whether nothing but an average over rows and columns of the image follows the backbone."""
+    """Return True if the model has no neck, or a neck that only averages over rows and columns of the feature map."""
     neck = getattr(model, 'neck', None)
     # GlobalAveragePooling(dim=1) is for backbones that give (N, C, positions).
     return neck is None or isinstance(getattr(neck, 'gap', None), nn.AdaptiveAvgPool2d)
 
 
 def _pooling_timm_model(settings: Mapping) -> nn.Module:
-    """Return timm's model with its own pooling, which ``TIMMBackbone`` removes.
+    """Build timm's model for a ``TIMMBackbone`` config, with timm's own pooling, which ``TIMMBackbone`` removes.
 
     A transformer of timm pools its class token or its patches, and some networks have layers after the pooling.
     """

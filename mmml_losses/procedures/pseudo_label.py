@@ -30,14 +30,11 @@ MOST_CORRECTED = 10
 
 
 def correct_labels(labels: np.ndarray, probabilities: np.ndarray, threshold: float) -> np.ndarray:
-    """Return the labels with every label positive whose probability is above the threshold.
-
-    The correction only adds positives: observed positives stay positive, and the other labels that are not above the
-    threshold stay negative, unobserved or unknown.
+    """Return labels (N, C) int8: positive if the probability is above the threshold, otherwise the given label.
 
     Args:
-        labels: (N, C) with 1 positive, 0 negative or unobserved, -1 unknown.
-        probabilities: (N, C) of the trained model.
+        labels: Given labels (N, C) with 1 positive, 0 negative or unobserved, -1 unknown.
+        probabilities: Probabilities (N, C) of the trained model.
         threshold: A probability in (0, 1).
     """
     if not 0 < threshold < 1:
@@ -48,7 +45,7 @@ def correct_labels(labels: np.ndarray, probabilities: np.ndarray, threshold: flo
 
 
 def describe_correction(before: np.ndarray, after: np.ndarray, classes: Sequence[str]) -> str:
-    """Describe in some lines how many positives :func:`correct_labels` added to labels (N, C), and in which classes."""
+    """Return a text with the numbers of positives added from ``before`` to ``after``, both (N, C), and by class."""
     count = max(1, len(before))
     added = (after == POSITIVE) & (before != POSITIVE)
     old, new = int((before == POSITIVE).sum()), int(added.sum())
@@ -73,10 +70,10 @@ def describe_correction(before: np.ndarray, after: np.ndarray, classes: Sequence
 
 
 def write_pseudo_labels(cfg: Config, out: Path, threshold: float, made_by: Mapping) -> str | None:
-    """Let a trained model correct the labels of a dataset, and write them as a label file.
+    """Let a trained model correct the labels of a dataset, and write the corrected labels to the label file ``out``.
 
-    The config is one that :func:`label_with_the_test_run` has changed, with the checkpoint as its ``load_from``. Return
-    a description of what changed on the main process, None on the others.
+    :func:`label_with_the_test_run` has prepared ``cfg``, whose ``load_from`` is the checkpoint. ``made_by`` is stored
+    in the file as the origin of the labels. Return a text on the added labels on the main process, None on the others.
     """
     samples, probabilities = predict_labels(running.build_runner(cfg))
     if probabilities is None:  # they are on the main process
@@ -87,9 +84,9 @@ def write_pseudo_labels(cfg: Config, out: Path, threshold: float, made_by: Mappi
 
 
 def predict_labels(runner: Runner) -> tuple[SampleLabels, np.ndarray | None]:
-    """Test the model of a Runner. Return the samples of the test dataset and their probabilities (N, C).
+    """Test the model of a Runner, and return (samples, probabilities) of the test dataset.
 
-    The probabilities are None on other processes than the main one.
+    ``samples`` have the names and labels of the dataset. ``probabilities`` are (N, C), None except on the main process.
     """
     loader = runner.test_loop.dataloader
     try:
@@ -106,15 +103,15 @@ def predict_labels(runner: Runner) -> tuple[SampleLabels, np.ndarray | None]:
 
 
 def shows_progress_bar() -> bool:
-    """Check whether this process writes to a terminal. In a file, the lines of MMEngine's LoggerHook read better."""
+    """Return True on the main process if it writes to a terminal. In a file, lines of a log read better than a bar."""
     return is_main_process() and sys.stderr.isatty()
 
 
 class PredictionKeeper(PredictionMetric):
-    """Keep the probabilities of all samples, and measure nothing.
+    """Keep the probabilities (N, C) of all samples as the attribute ``probabilities``. No metric is computed.
 
     Args:
-        samples: The samples of the dataset.
+        samples: The labels of the dataset. Predictions must come in their order.
     """
 
     measures_scores = False
@@ -142,7 +139,7 @@ class PredictionKeeper(PredictionMetric):
 
 
 class ProgressBarHook(Hook):
-    """Show a progress bar of the test on the terminal."""
+    """Show a progress bar over the batches of a test on the terminal."""
 
     def before_test_epoch(self, runner: Runner) -> None:
         self.bar = ProgressBar(len(runner.test_dataloader), file=sys.stderr)

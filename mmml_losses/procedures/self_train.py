@@ -25,7 +25,7 @@ METRIC_FILE = 'metrics.json'
 
 
 class SelfTraining:
-    """Rounds of training in one folder. Each round after the first trains on labels corrected by the one before.
+    """Train in rounds in one folder. From the second round on, the model of the previous round corrects the labels.
 
     Every stage has a folder: ``round_0_training``, ``round_0_test``, ``round_1_labels``, ``round_1_training``,
     ``round_1_test`` and so on. A finished stage is not repeated. An interrupted training goes on from its last
@@ -33,10 +33,10 @@ class SelfTraining:
 
     Args:
         cfg: The config of the training, with its ``work_dir``.
-        threshold: Labels above this probability become positive.
-        rounds: How often to correct the labels. A folder with fewer rounds is continued.
-        config_name: Name of the config, for the label files.
-        log: Called with a line about each stage.
+        threshold: Labels with a probability above this become positive.
+        rounds: How often to correct the labels and train again. A folder with fewer rounds is continued.
+        config_name: Name of the config, to be stored in the label files.
+        log: Function that is called with a text about each stage.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class SelfTraining:
         self.cfg.randomness = ConfigDict({**(self.cfg.get('randomness') or {}), 'seed': self.record.draws['seed']})
 
     def run(self) -> list[dict[str, float | None]]:
-        """Run the stages that are not finished; return the test metrics of each round, None for NaN."""
+        """Run all unfinished stages; return a list with a dict of test metrics for each round, None in place of NaN."""
         figures = []
         for number in range(self.rounds + 1):
             if number:
@@ -69,16 +69,16 @@ class SelfTraining:
         return figures
 
     def checkpoint_of(self, number: int) -> Path:
-        """Return the last checkpoint of a round whose training is finished."""
+        """Return the path of the last checkpoint of round ``number``, whose training is finished."""
         stage = f'round_{number}_training'
         return self.folder / stage / self.record.finished[stage]['checkpoint']
 
     def labels_of(self, number: int) -> Path:
-        """Return the label file that a round after the first trains on."""
+        """Return the path of the label file that round ``number``, 1 or later, trains on."""
         return self.folder / f'round_{number}_labels' / LABEL_FILE
 
     def config_of(self, number: int, stage: str) -> Config:
-        """Return the config of a stage of a round: the first round's, with the corrected labels up to this round."""
+        """Return the config of a stage on the corrected labels of round ``number``; ``stage`` is its folder's name."""
         cfg = deepcopy(self.cfg)
         for earlier in range(1, number + 1):
             cfg.train_dataloader.dataset = ConfigDict(
@@ -142,9 +142,9 @@ class SelfTraining:
 
 
 def repeatable(cfg: Config) -> Config:
-    """Return a copy of a config whose resumed training repeats an uninterrupted one.
+    """Return a copy of a config with which a resumed training repeats an uninterrupted one.
 
-    Its workers end with each epoch, and it has an ``EpochSeedHook``.
+    Persistent workers are off, and ``EpochSeedHook`` seeds each epoch.
     """
     cfg = deepcopy(cfg)
     cfg.resume = False
