@@ -33,7 +33,7 @@ class LossPlace(NamedTuple):
 
 
 def find_loss_place(cfg: Config, model: nn.Module) -> LossPlace:
-    """Return the loss in ``model`` that ``cfg`` names, as LossPlace; raise a UsageError if it is of another project."""
+    """Return the loss in ``model``, found by ``cfg``, as LossPlace; raise a UsageError if it is not of this package."""
     path, holders = find_loss(cfg.model)
     attributes = ['loss_module' if name == 'loss' else name for name in path]
     module = model if path else None

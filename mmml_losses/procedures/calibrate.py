@@ -122,7 +122,7 @@ def _base_of_new_link(loss: MultiLabelLoss, config: dict | str | Link | None) ->
 
 
 def config_of(link: Link) -> dict | None:
-    """Return the config of a link, without fitted values; None if its class is not one of this package."""
+    """Return the config of a link, without fitted values; None if the class of the link is not of this package."""
     kind = type(link)
     if kind not in (SigmoidLink, SPALink, PhiLink, *METHODS.values()):
         return None

@@ -49,7 +49,7 @@ def build_feature_model(cfg: Config, checkpoint: str) -> nn.Module:
 def pooled_features(model: nn.Module, inputs: Tensor) -> Tensor:
     """Return the features (N, D) of a batch of images: the output of the neck, or of the backbone without a neck.
 
-    The last of several outputs counts. Feature maps are averaged over the image. Tokens of a transformer need a neck,
+    Of several stages, the last counts. Feature maps are averaged over the image. Tokens of a transformer need a neck,
     or a backbone that pools them. The two outputs of backbones such as Conformer and distilled DeiT are concatenated.
     """
     stages = model.backbone(inputs)
@@ -72,7 +72,7 @@ def pooled_features(model: nn.Module, inputs: Tensor) -> Tensor:
 
 
 def read_weights(path: str, cfg: Config) -> dict[str, Tensor]:
-    """Return a dict from parameter name to tensor; warn if the file was trained with another loss than ``cfg`` has."""
+    """Return a dict from parameter name to weights; warn if they were trained with another loss than ``cfg`` has."""
     content: Any
     if path.endswith('.safetensors'):
         content = _read_safetensors(path)

@@ -45,7 +45,7 @@ def correct_labels(labels: np.ndarray, probabilities: np.ndarray, threshold: flo
 
 
 def describe_correction(before: np.ndarray, after: np.ndarray, classes: Sequence[str]) -> str:
-    """Return a text with the numbers of positives added from ``before`` to ``after``, both (N, C), and by class."""
+    """Return a text: how many positives were added from ``before`` to ``after``, both (N, C), and to which classes."""
     count = max(1, len(before))
     added = (after == POSITIVE) & (before != POSITIVE)
     old, new = int((before == POSITIVE).sum()), int(added.sum())

@@ -213,7 +213,7 @@ def find_corrections(model: nn.Module, threshold: float | None = None) -> dict[M
     """Return a dict from each loss that corrects labels to a function that returns its corrected targets (N, C).
 
     The function takes the loss's arguments. The dict is empty if no loss corrects. With a ``threshold`` it has the one
-    loss of the model, and the function makes labels positive whose probability is above the threshold.
+    loss of the model (several raise a ValueError), and labels with a probability above the threshold become positive.
     """
     if threshold is not None:
         inside = {part for loss in losses_of(model) for part in losses_of(loss)[1:]}

@@ -16,7 +16,7 @@ class ReliabilityDiagramHook(Hook):
 
     The diagram shows the bins that the :class:`~mmml_losses.evaluation.CalibrationError` (or
     ``DetectionCalibrationError``) of ``val_evaluator`` has computed. ``LocalVisBackend`` writes
-    ``vis_data/vis_image/<name>_<epoch>.png``; ``TensorboardVisBackend`` shows a slider over the epochs. If the
+    ``vis_data/vis_image/<name>_<epoch or iteration>.png``; ``TensorboardVisBackend`` shows a slider over them. If the
     evaluator has several such metrics, each gets a diagram, named ``<name>_<prefix>_<class of the metric>``.
 
     Args:
