@@ -1,1 +1,1 @@
-"""Adapt to the installed packages of other projects: patch MMPretrain, know MMDetection's heads, open checkpoints."""
+"""Adapt to installed packages of other projects: patch MMPretrain, list MMDetection's heads, check checkpoints."""

@@ -1,4 +1,4 @@
-"""Load the checkpoints that MMEngine writes safely."""
+"""Load the checkpoints of MMEngine without running code that a file may contain."""
 
 import pickle
 import warnings
@@ -15,16 +15,16 @@ ANNEALING_FUNCTIONS = ('_annealing_cos', '_annealing_linear')
 
 
 def allow_mmengine_checkpoints() -> None:
-    """Let torch >= 2.6 read MMEngine's checkpoints without loosening its protection.
+    """Let ``torch.load`` read MMEngine's checkpoints with its protection on; do nothing for torch < 2.6.
 
-    Since 2.6 ``torch.load`` unpickles only classes on a list. MMEngine stores its log as ``HistoryBuffer`` objects with
-    numpy arrays, and the annealing function of a one-cycle schedule. Only those classes are added to the list. Three
-    names in the pickle are replaced by something narrower:
+    Since 2.6 ``torch.load`` unpickles only classes on an allow-list. MMEngine's checkpoints also contain its log, as
+    ``HistoryBuffer`` objects with numpy arrays, and the annealing function of a one-cycle schedule. This function adds
+    only those classes to the allow-list. Three names in the pickle are mapped to restricted replacements:
 
-    - ``getattr``, which finds statistics of a buffer and the function of a schedule, by :func:`_known_method`: the
-      real one would reach any attribute of any listed class.
-    - The class of the schedule by :class:`_OneCycleFunctions`.
-    - ``numpy.dtype`` by :func:`_plain_dtype`.
+    - ``getattr``, which finds statistics of a buffer and the function of a schedule, to :func:`_known_method`. The real
+      one would reach any attribute of any allowed class.
+    - ``OneCycleParamScheduler``, the class of the schedule, to :class:`_OneCycleFunctions`.
+    - ``numpy.dtype`` to :func:`_plain_dtype`.
     """
     if not torch_protects():
         return
@@ -48,15 +48,16 @@ def allow_mmengine_checkpoints() -> None:
 
 
 def torch_protects() -> bool:
-    """Check whether torch is 2.6 or newer, whose ``torch.load`` by default unpickles only classes on a list."""
+    """Return True for torch >= 2.6, whose ``torch.load`` by default unpickles only classes on an allow-list."""
     return digit_version(torch.__version__) >= digit_version('2.6.0')
 
 
 def _plain_dtype(code: str, align: bool = False, copy: bool = False) -> np.dtype:
-    """Return a numeric dtype as numpy's own singleton, which ignores the state that a pickle would set.
+    """Return numpy's shared dtype object for a code such as ``'f4'``; used for ``numpy.dtype`` in checkpoints.
 
-    The real ``numpy.dtype`` would make a copy, and a pickled state could turn the copy into a dtype of objects. Its
-    arrays would use bytes of the file as addresses.
+    This object ignores the state that a pickle sets. In a copy, as made by the real ``numpy.dtype``, the state could
+    set a dtype of objects, whose arrays use bytes of the file as addresses. Codes not in ``PLAIN_DTYPES`` raise an
+    UnpicklingError; ``align`` and ``copy`` are ignored.
     """
     if code not in PLAIN_DTYPES:
         raise pickle.UnpicklingError(f'a checkpoint may not hold numpy data of type {code!r}')
@@ -74,10 +75,10 @@ class _LazyFunctions(type):
 
 
 class _OneCycleFunctions(metaclass=_LazyFunctions):
-    """Replacement of MMEngine's one-cycle schedule in a checkpoint, with its annealing functions alone.
+    """Replacement of MMEngine's ``OneCycleParamScheduler`` in checkpoints, with the annealing functions alone.
 
-    They are attributes because onedl-mmengine lists the real ``getattr`` while it loads, and then torch may take
-    either ``getattr``.
+    The functions are attributes, so that the real ``getattr`` finds them, too. onedl-mmengine allows ``getattr`` while
+    it loads a checkpoint, and torch may then use it instead of :func:`_known_method`.
     """
 
 
@@ -90,22 +91,21 @@ def _known_method(owner: object, name: str) -> Callable:
 
 
 class CheckpointError(Exception):
-    """A checkpoint cannot be read, or reading it would not be safe."""
+    """Error for a checkpoint that cannot be read, or that would not be safe to read."""
 
 
 def check_checkpoint(path: str | Path, *, resume: bool = False) -> dict:
-    """Reject a checkpoint with anything but weights and MMEngine's own log.
+    """Return the content of a checkpoint; raise a CheckpointError unless it has only weights and MMEngine's log.
 
-    The protection of MMEngine's loader depends on the installed versions, and some fall back to unpickling everything.
-    A local file that passes this check is harmless to all of them.
+    Some versions of MMEngine's loader unpickle everything. A local file that passes this check is harmless to all.
 
     Args:
         path: A local file.
-        resume: Whether a training is resumed from it. MMEngine then runs the text of ``meta['config']`` as Python. Its
-            own checkpoints keep their config under another name, which is not run.
+        resume: Whether a training is to be resumed from the file. MMEngine then runs the text of ``meta['config']`` as
+            Python, so this key is rejected. MMEngine's own checkpoints have ``meta['cfg']``, which is not run.
 
     Returns:
-        The content; empty if torch is too old to check it.
+        The dict in the file; an empty dict, with a warning, if torch is older than 2.6 and cannot check it.
     """
     path = Path(path)
     if not path.is_file():

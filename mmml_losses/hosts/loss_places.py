@@ -1,4 +1,4 @@
-"""Find the classification loss in the config of a model, where MMPretrain's and MMDetection's heads keep it."""
+"""Find the classification loss in the config of a model, under the keys of MMPretrain's and MMDetection's heads."""
 
 import ast
 import logging
@@ -12,17 +12,18 @@ LOSS_PATHS = (('head', 'loss'), ('bbox_head', 'loss_cls'), ('roi_head', 'bbox_he
 
 
 def type_name(settings: dict) -> str:
-    """Return the type that a config names, with the names of its modules if the config has the class itself."""
+    """Return the ``type`` of a config as text; a class gives its full name, such as ``'package.module.Class'``."""
     kind = settings.get('type')
     return f'{kind.__module__}.{kind.__qualname__}' if isinstance(kind, type) else str(kind)
 
 
 def find_loss(model: object) -> tuple[tuple[str, ...], list[dict]]:
-    """Find the classification loss in the config of a model, also inside test-time augmentation.
+    """Find the classification loss in the config of a model, which may be wrapped for test-time augmentation.
 
     Returns:
-        The keys that lead from the model to the loss, and the dicts that hold the loss under the last key: one, or one
-        for each stage of a cascade. Both are empty if the model has no such head.
+        (keys, heads). ``keys`` lead from model to loss, such as ``('head', 'loss')``. ``heads`` lists the head
+        configs, which have the loss under the last key: one, or one per stage of a cascade. Both are empty if the
+        model has no such head.
     """
     for path in (*LOSS_PATHS, *(('module', *path) for path in LOSS_PATHS)):
         holders: list = [model]
@@ -36,22 +37,22 @@ def find_loss(model: object) -> tuple[tuple[str, ...], list[dict]]:
 
 
 def loss_of(model: object) -> dict | list | None:
-    """Return the config of a model's classification loss; of a cascade, a list with each stage's; None without one."""
+    """Return the config of a model's classification loss; a list, one per stage, for a cascade; None without a loss."""
     path, holders = find_loss(model)
     losses = [loss for holder in holders if (loss := holder.get(path[-1])) is not None]
     return losses[0] if len(losses) == 1 else losses or None
 
 
 def is_detector(cfg: Config) -> bool:
-    """Return True if the model of a config has the head of a detector."""
+    """Return True if the model of a config has a detection head, one that keeps its loss under ``loss_cls``."""
     path, _ = find_loss(cfg.get('model'))
     return path[-1:] == ('loss_cls',)
 
 
 def warn_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
-    """Warn if a checkpoint, by the text in its ``meta['cfg']``, was trained with another loss than a config has.
+    """Log a warning if the text ``meta['cfg']`` of a checkpoint has another classification loss than ``cfg``.
 
-    The weights fit all the same, but the link of the other loss would turn logits into other probabilities.
+    The weights fit all the same, but the other loss may turn logits into other probabilities.
     """
     trained = loss_in_text(checkpoint.get('meta', {}).get('cfg'))
     used = loss_in_text(cfg.pretty_text)
@@ -65,7 +66,7 @@ def warn_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
 
 
 def loss_in_text(config_text: str | None) -> dict | list | None:
-    """Return the classification loss of a config's text as plain data. The text is parsed and never run."""
+    """Return the classification loss in a config's text: a dict, a list for a cascade, or None; never run it."""
     try:
         tree = ast.parse(config_text or '')
     except SyntaxError:
@@ -77,7 +78,7 @@ def loss_in_text(config_text: str | None) -> dict | list | None:
 
 
 def _plain(node: ast.expr) -> object:
-    """Return nested ``dict(...)`` calls as dicts, and lists as lists; anything else by its value or its text."""
+    """Return a parsed expression as data: ``dict(...)`` as a dict, a list or literal as its value, others as text."""
     if isinstance(node, ast.Call) and ast.unparse(node.func) == 'dict':
         return {keyword.arg: _plain(keyword.value) for keyword in node.keywords}
     if isinstance(node, ast.List):

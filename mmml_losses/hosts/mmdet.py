@@ -1,6 +1,6 @@
-"""List the classes of MMDetection that need care, by name, and say how to install MMDetection.
+"""List the classes of MMDetection that need special treatment, by name, and how to install MMDetection.
 
-The check of detectors reads the lists, and a test compares them with every head of the installed MMDetection.
+``DetectorCheckHook`` uses the lists, and a test compares them with every head of the installed MMDetection.
 """
 
 from importlib.util import find_spec
@@ -9,8 +9,7 @@ from mmengine.utils import digit_version
 
 from .versions import is_installed
 
-# Heads that take the sigmoid of their logits, in place of which mmml_losses.models.detection has heads that score
-# through the link of the loss.
+# Heads that take the sigmoid of their logits; mmml_losses.models.detection replaces them by heads that use the link.
 DETECTION_HEADS = (
     'ConditionalDETRHead',
     'DABDETRHead',
@@ -55,15 +54,15 @@ CHOOSING_SAMPLERS = ('OHEMSampler', 'ScoreHLRSampler')
 
 
 def is_a(thing: object, *names: str) -> bool:
-    """Check whether the class of an object, or one of its bases, has one of these names."""
+    """Return True if the class of ``thing``, or one of its base classes, has one of ``names``."""
     return any(base.__name__ in names for base in type(thing).__mro__)
 
 
 def scores_through_loss(head: object) -> bool:
-    """Check whether a head requests its probabilities from its loss instead of taking the sigmoid of its logits.
+    """Return True if a head gets its probabilities from its loss, False if it takes the sigmoid of its logits.
 
-    A head declares it by ``scores_through_link = True``, as the heads of ``mmml_losses.models.detection`` do, or has
-    the methods that score from one of ``SCORING_BASES``.
+    True for heads with ``scores_through_link = True``, as in ``mmml_losses.models.detection``, and for heads that
+    inherit all ``SCORING_METHODS`` from ``SCORING_BASES``. Always False for the heads in ``SIGMOID_ELSEWHERE``.
     """
     if is_a(head, *SIGMOID_ELSEWHERE):
         return False
@@ -73,14 +72,14 @@ def scores_through_loss(head: object) -> bool:
 
 
 def dense_heads_ask() -> bool:
-    """Check whether the dense heads of the installed MMDetection request probabilities from the loss, as since 3.3."""
+    """Return True if MMDetection is 3.3 or newer, whose dense heads get their probabilities from the loss."""
     from mmdet import __version__
 
     return digit_version(__version__) >= digit_version('3.3.0')
 
 
 def require_mmdet(asked_for: str) -> None:
-    """Raise an ImportError with the commands to run if MMDetection or its compiled mmcv is not installed."""
+    """Raise an ImportError that names ``asked_for``, with pip commands, if MMDetection or compiled mmcv is missing."""
     has_operators = find_spec('mmcv') is not None and find_spec('mmcv._ext') is not None
     if find_spec('mmdet') is None:
         missing = 'MMDetection, which is not installed'
@@ -92,9 +91,9 @@ def require_mmdet(asked_for: str) -> None:
 
 
 def how_to_install_mmdet(has_operators: bool) -> str:
-    """Return the commands to install MMDetection, or its fork if the forks of OpenMMLab (onedl) are installed.
+    """Return the pip commands, as text, for MMDetection, or for its onedl fork if ``onedl-mmengine`` is installed.
 
-    ``has_operators`` is whether the installed mmcv has its compiled operators.
+    ``has_operators`` is whether the installed mmcv has compiled operators; without them the fork's mmcv is built, too.
     """
     if not is_installed('onedl-mmengine'):
         return (

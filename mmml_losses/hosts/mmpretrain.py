@@ -1,8 +1,8 @@
-"""Patch MMPretrain by one table, without importing it.
+"""Patch the methods of MMPretrain in the table ``PATCHES``, without importing MMPretrain.
 
-MMPretrain 1.0 to 1.3 is silently wrong for losses whose link is not the sigmoid, for unknown labels (-1), and for
-several views of an image. Importing ``mmml_losses`` patches the classes of the table at once if MMPretrain is imported,
-and right after its import otherwise. Without parts of this package, a patched method does the same as before.
+MMPretrain 1.0 to 1.3 is silently wrong for unknown labels (-1), several views of an image, ``gt_score`` in only some
+samples of a batch, and losses whose link (map from logits to probabilities) is not the sigmoid. A patch corrects such a
+case or raises an error. Importing ``mmml_losses`` patches imported modules at once, others after their import.
 """
 
 import sys
@@ -17,13 +17,13 @@ from torch import Tensor
 
 
 class Patch(NamedTuple):
-    """A method of MMPretrain to replace.
+    """Entry of ``PATCHES``: a method of MMPretrain and its replacement.
 
     Args:
-        module: Module whose import defines the class.
+        module: Full name of the module that defines the class.
         owner: Name of the class.
         method: Name of the method.
-        wrap: Returns the new method for the old one.
+        wrap: Function that takes the old method and returns the new one.
     """
 
     module: str
@@ -33,12 +33,12 @@ class Patch(NamedTuple):
 
 
 def has_link(loss: object) -> bool:
-    """Check whether a loss has a link, as all losses of this package have and no loss of another project has."""
+    """Return True if a loss defines its map from logits to probabilities (link), as only losses of this package do."""
     return hasattr(loss, 'logit_probabilities')
 
 
 def reject_unknown_labels(loss: object, targets: Iterable[Tensor]) -> None:
-    """Raise a ValueError if targets have unknown labels (-1) and the loss is not one of this package."""
+    """Raise a ValueError if one of the targets has unknown labels (-1) and the loss is not from this package."""
     if not has_link(loss) and any((target < 0).any() for target in targets):
         raise ValueError(
             f'{type(loss).__name__} does not know unknown labels (-1): use a loss of mmml_losses, or a dataset without '
@@ -74,7 +74,7 @@ def _check_batch(forward: Callable) -> Callable:
             problem = None
             if 'num_views' in samples[0]:
                 problem = 'several views of an image'
-            # It checks the first sample alone, and then expects scores in all, or overwrites the scores of the others.
+            # MMPretrain looks at the first sample alone, then expects scores in all, or overwrites those of the others.
             elif len({'gt_score' in sample for sample in samples}) > 1:
                 problem = 'batches in which only some samples have gt_score'
             if problem is not None:
@@ -114,7 +114,7 @@ PATCHES = (
 
 
 def apply() -> None:
-    """Patch the imported modules of MMPretrain, and the others after their import. Calling it again changes nothing."""
+    """Patch imported modules of MMPretrain now, others right after their import. A second call changes nothing."""
     if not any(isinstance(finder, _PatchingFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _PatchingFinder())
     for name in {patch.module for patch in PATCHES} & set(sys.modules):
@@ -133,7 +133,7 @@ def _patch(module: ModuleType) -> None:
 
 
 class _PatchingFinder(MetaPathFinder):
-    """Find the modules of the table as Python does, and patch each at the end of its import."""
+    """Import hook for ``sys.meta_path`` that patches each module of ``PATCHES`` right after Python has run it."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -1,4 +1,4 @@
-"""Repair what certain versions of other packages break. Each repair first checks that its cause is installed."""
+"""Work around defects of certain versions of other packages, each only if the installed versions have the defect."""
 
 import inspect
 import re
@@ -13,17 +13,16 @@ _kept_alive: list[object] = []  # an operator schema lives as long as the librar
 
 
 def apply() -> None:
-    """Repair the installed packages. Calling it again changes nothing."""
+    """Declare torchvision's operators if needed, and warn of two mmcvs. A second call changes nothing."""
     define_torchvision_schemas()
     warn_of_two_mmcvs()
 
 
 def define_torchvision_schemas() -> None:
-    """Let a CUDA build of torchvision import with a CPU build of torch (seen with torch 2.13.0, torchvision 0.28.0).
+    """Make a CUDA build of torchvision importable with a CPU build of torch (seen: torch 2.13.0, torchvision 0.28.0).
 
-    The binary part of such a torchvision cannot load, and the import fails because the operators ``nms`` and ``qnms``
-    are not declared. Declaring them is enough: nothing in OpenMMLab calls them, and a call still fails with torch's
-    own message.
+    The compiled part of such a torchvision cannot load, and the import fails because the operators ``nms`` and ``qnms``
+    are not declared. This declares them. OpenMMLab never calls them, and a call still fails with torch's own message.
     """
     if torch.version.cuda is not None or hasattr(torch.ops.torchvision, 'nms') or not _torchvision_wants_cuda():
         return
@@ -34,7 +33,7 @@ def define_torchvision_schemas() -> None:
 
 
 def _torchvision_wants_cuda() -> bool:
-    """Read from the text of its version file whether torchvision is built for CUDA, since it cannot be imported yet."""
+    """Return True if torchvision's version file names a CUDA build; read as text, since the import would fail."""
     spec = find_spec('torchvision')
     version_file = Path(spec.origin).with_name('version.py') if spec and spec.origin else None
     if version_file is None or not version_file.is_file():
@@ -43,17 +42,17 @@ def _torchvision_wants_cuda() -> bool:
 
 
 def compile_settings() -> dict[str, bool]:
-    """Return arguments of :func:`torch.compile` with which compiling one loss leaves the others compiled.
+    """Return arguments for :func:`torch.compile`: ``dict(isolate_recompiles=True)``, or {} if torch has no such option.
 
-    All losses share one method, of which torch keeps at most eight compiled versions. Newer versions of torch (seen in
-    2.13) have an option to keep eight for each module.
+    All losses share one method, and torch keeps at most eight compiled versions of a method. With the option (seen in
+    torch 2.13) torch keeps eight per module, so that compiling one loss does not displace the others.
     """
     setting = 'isolate_recompiles'
     return {setting: True} if setting in inspect.signature(torch.compile).parameters else {}
 
 
 def warn_of_two_mmcvs() -> None:
-    """Warn if mmcv and mmcv-lite are both installed: the later one overwrites half of the files of the earlier."""
+    """Warn if mmcv and mmcv-lite are both installed: the later install overwrites half of the earlier one's files."""
     installed = {name for name in ('mmcv', 'mmcv-lite') if is_installed(name)}
     if len(installed) == 2:
         warnings.warn(
