@@ -1,6 +1,6 @@
-"""Heads, preprocessors and necks for MMPretrain, and heads for MMDetection.
+"""Heads, necks, preprocessors and an inferencer for MMPretrain, and heads for MMDetection.
 
-Each part is there only if its host project is installed.
+The MMPretrain classes are here only if MMPretrain is installed. The registry imports MMDetection heads on demand.
 """
 
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""Augmentations that join the images of a batch and unite their labels, for MMPretrain's ``batch_augments``."""
+"""Batch augmentations for MMPretrain that merge several images into one, labelled with the union of their labels."""
 
 import numpy as np
 import torch
@@ -9,19 +9,17 @@ from torch.nn.functional import interpolate
 from ..losses.core.inputs import check_targets
 from ..registry import Registry
 
-# It is not in registry.py, because its parent is a registry of MMPretrain and not of MMEngine.
+# This registry is not in registry.py, because its parent is a registry of MMPretrain and not of MMEngine.
 BATCH_AUGMENTS = Registry('batch augment', MMPRETRAIN_BATCH_AUGMENTS, locations=['mmml_losses.models'])
 
 
 def union_labels(*targets: Tensor) -> Tensor:
-    """Return the labels of an image that is made of several images.
+    """Return the labels of an image that is merged from several images, in the shape of each of ``targets``.
 
-    A label is positive if it is positive in any of the images, negative if it is negative in all, and otherwise
-    unknown. Of soft labels the largest is taken, unless an image has an unknown label: then the label is unknown, or 1
-    if it is 1 in another image.
+    A label is 1 if it is 1 in any image. Otherwise it is -1 if it is -1 in any image, or else the largest value.
 
     Args:
-        *targets: Labels of each image, of one shape, with 1 positive, 0 negative, -1 unknown, or between 0 and 1.
+        *targets: Labels of each image, of one shape: 1 positive, 0 negative, -1 unknown, or soft between 0 and 1.
     """
     sources = torch.stack(targets)
     largest = sources.amax(dim=0)
@@ -29,10 +27,10 @@ def union_labels(*targets: Tensor) -> Tensor:
 
 
 class UnionAugment:
-    """Base of augmentations that join each image of a batch with other images of the batch.
+    """Base of batch augmentations that merge several images into one, labelled with the union of their labels.
 
-    A subclass defines ``num_sources`` and :meth:`join`. The other images come from random orders of the batch, so that
-    an image may be joined with itself.
+    A subclass sets ``num_sources``, the number of images to merge, and defines :meth:`join`. Image i of the batch is
+    merged with image i of each of ``num_sources`` - 1 random permutations of the batch, which may be the same image.
     """
 
     num_sources: int
@@ -41,20 +39,21 @@ class UnionAugment:
     """A mark for the patch of MMPretrain's batch augmentations: unknown labels (-1) are never blended with others."""
 
     def join(self, images: Tensor, orders: list[Tensor]) -> Tensor:
-        """Return N new images, each joined from ``num_sources`` images of the batch: (N, C, H, W).
+        """Return N new images (N, channels, H, W), each merged from ``num_sources`` images of the batch.
 
         Args:
-            images: (N, C, H, W).
-            orders: For each source, N indices into ``images``; those of the first source are 0 to N - 1.
+            images: The batch, (N, channels, H, W).
+            orders: ``num_sources`` index tensors (N,), of which the first is 0 to N - 1. New image i merges image
+                ``order[i]`` for each ``order``.
         """
         raise NotImplementedError
 
     def __call__(self, batch_inputs: Tensor, batch_score: Tensor) -> tuple[Tensor, Tensor]:
-        """Return new images and their labels.
+        """Return (images, labels): merged images in the shape of ``batch_inputs``, and their labels, (N, C) float32.
 
         Args:
-            batch_inputs: Images, (N, C, H, W).
-            batch_score: Labels, (N, C), with 1 positive, 0 negative, -1 unknown, or between 0 and 1.
+            batch_inputs: Images, (N, channels, H, W).
+            batch_score: Labels, (N, C): 1 positive, 0 negative, -1 unknown, or soft between 0 and 1.
         """
         score = batch_score.float()
         check_targets(score, soft=True, loss_name=type(self).__name__)
@@ -65,15 +64,15 @@ class UnionAugment:
 
 @BATCH_AUGMENTS.register_module()
 class UnionMixup(UnionAugment):
-    """Blends two images into one that has the labels of both.
+    """Batch augmentation that blends two images into one, labelled with the union of their labels.
 
-    The share of the first image is drawn once for a batch, from Beta(``alpha``, ``alpha``) scaled to
-    [``smallest_share``, 1 - ``smallest_share``]. MMPretrain's ``Mixup`` blends the labels by the same share, which is a
-    target for soft losses and has no meaning for unknown labels.
+    The weight of the first image is drawn once per batch, from Beta(``alpha``, ``alpha``) scaled to
+    [``smallest_share``, 1 - ``smallest_share``]. MMPretrain's ``Mixup`` blends the labels by this weight into soft
+    labels. That is meaningless for unknown labels (-1).
 
     Args:
-        alpha: Parameter of the Beta distribution: 1 draws uniformly, larger values prefer halves.
-        smallest_share: Smallest share of each image, since the labels of both count in full.
+        alpha: Parameter of the Beta distribution, above 0. 1 draws uniformly, larger values prefer equal weights.
+        smallest_share: Smallest weight of either image, 0 to 0.5. Both must stay visible: both labels count in full.
     """
 
     num_sources = 2
@@ -93,13 +92,13 @@ class UnionMixup(UnionAugment):
 
 @BATCH_AUGMENTS.register_module()
 class UnionMosaic(UnionAugment):
-    """Joins four images, as the panes of a window, into one that has the labels of all four.
+    """Batch augmentation that shows four images in a 2 x 2 grid, labelled with the union of their labels.
 
-    Each image is resized to its pane as a whole: a crop could lose an object and keep its label. The point where the
-    panes meet is drawn once for a batch.
+    Each image is resized to its grid cell as a whole: a crop could lose an object and keep its label. The point where
+    the four cells meet is drawn once per batch.
 
     Args:
-        smallest_pane: Smallest side of a pane, as a share of the side of the image. With 0.5 all four are equal.
+        smallest_pane: Smallest side of a cell, as a fraction of the side of the image. With 0.5 all cells are equal.
     """
 
     num_sources = 4

@@ -1,4 +1,4 @@
-"""Backbone and preprocessor of a classifier on frozen features, and necks that MMPretrain does not have."""
+"""Backbone and preprocessor for a classifier of precomputed features, and two necks that MMPretrain lacks."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ from .preprocessing import MultiLabelPreprocessor
 
 @MODELS.register_module()
 class FeatureBackbone(BaseModule):
-    """Backbone for inputs that are features already; it returns them unchanged."""
+    """Backbone for precomputed features instead of images; it returns them unchanged."""
 
     def forward(self, inputs: Tensor) -> tuple[Tensor]:
-        """Return the inputs (N, D) as the features of the only stage."""
+        """Return ``(inputs,)``: the features, (N, D), as a tuple of one stage. Another shape raises a ValueError."""
         if inputs.dim() != 2:
             raise ValueError(f'inputs must be features (N, D), got {tuple(inputs.shape)}')
         return (inputs,)
@@ -24,14 +24,14 @@ class FeatureBackbone(BaseModule):
 
 @MODELS.register_module()
 class FeaturePreprocessor(MultiLabelPreprocessor):
-    """Stacks features, makes them float32 and, if requested, standardises them by the training set.
+    """Data preprocessor for precomputed features: stacks them as float32 and standardises them by the training set.
 
-    ``mmml_losses.FeatureStatisticsHook`` computes mean and deviation at the start of a training. They are part of the
-    model and its checkpoints, so that a test on another file uses the mean and deviation of the training.
+    ``mmml_losses.FeatureStatisticsHook`` computes mean and standard deviation when a training starts. Checkpoints
+    contain them, so that a test on another file uses the values of the training set.
 
     Args:
-        standardize: Whether to subtract the mean of each feature and divide by its deviation.
-        **kwargs: Arguments of :class:`MultiLabelPreprocessor` that make sense without images.
+        standardize: Whether to subtract the mean of each feature and divide by its standard deviation.
+        **kwargs: Arguments of :class:`MultiLabelPreprocessor`, such as ``num_classes``; not those about pixels.
     """
 
     def __init__(self, standardize: bool = True, **kwargs):
@@ -42,12 +42,12 @@ class FeaturePreprocessor(MultiLabelPreprocessor):
         self.register_buffer('feature_deviation', None)
 
     def set_statistics(self, mean: Tensor, deviation: Tensor) -> None:
-        """Set the mean and deviation, (D,) each, by which batches are standardised."""
+        """Store the mean and the standard deviation of each feature, (D,) each, for :meth:`forward`."""
         self.feature_mean = mean.float().to(self.device)
         self.feature_deviation = deviation.float().to(self.device)
 
     def forward(self, data: dict, training: bool = False) -> dict:
-        """Stack and standardise a batch, and move it to the device."""
+        """Return a dict of ``inputs``, (N, D) float32 on the device, standardised if set so, and ``data_samples``."""
         if self.standardize and self.feature_mean is None:
             raise ValueError(
                 'FeaturePreprocessor does not know the mean of the features: train with mmml_losses.'
@@ -70,16 +70,16 @@ class FeaturePreprocessor(MultiLabelPreprocessor):
 
 @MODELS.register_module()
 class FeatureFusion(BaseModule):
-    """Fuses two kinds of features that are concatenated in one row, such as features of a question and of an image.
+    """Neck that fuses two feature vectors of a sample into one, such as the vectors of a question and of an image.
 
-    Both are projected to the same width and multiplied entry by entry; activation and dropout follow.
+    A linear layer projects each vector. Activation and dropout follow on the element-wise product of both projections.
 
     Args:
-        in_channels: Widths of the first and the second kind; a row has both, in this order.
-        out_channels: Width of the projections and of the output.
-        act_cfg: Config of the activation.
-        dropout: Probability of an entry to be dropped in training.
-        init_cfg: Initialisation, PyTorch's own by default.
+        in_channels: Lengths of the two vectors, in the order in which they are concatenated in the input.
+        out_channels: Length of the projections and of the output.
+        act_cfg: Config of the activation, ReLU by default.
+        dropout: Probability that an output value is set to 0 in training.
+        init_cfg: Config of MMEngine's weight initialisation; by default, PyTorch initialises the layers.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class FeatureFusion(BaseModule):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, feats: tuple[Tensor, ...]) -> tuple[Tensor]:
-        """Fuse the features of the last stage, (N, sum of ``in_channels``), to (N, ``out_channels``)."""
+        """Return ``(fused,)``, (N, ``out_channels``), from the last stage of ``feats``, (N, sum of ``in_channels``)."""
         features = feats[-1]
         if features.dim() != 2 or features.size(1) != self.in_features:
             first, second = self.in_channels
@@ -116,10 +116,10 @@ class FeatureFusion(BaseModule):
 
 @MODELS.register_module()
 class GlobalMaxPooling(BaseModule):
-    """Takes the maximum of each channel over the image, for every stage."""
+    """Neck that takes the maximum of each channel over height and width, at every stage."""
 
     def forward(self, feats: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Pool maps (N, D, H, W) to features (N, D)."""
+        """Return a tuple of features (N, D), one for each stage in ``feats``, a tuple of maps (N, D, H, W)."""
         for stage in feats:
             if stage.dim() != 4:
                 raise ValueError(f'feats must be maps of shape (N, D, H, W), got {tuple(stage.shape)}')

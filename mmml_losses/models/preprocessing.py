@@ -1,4 +1,4 @@
-"""The data preprocessor for several views and unknown labels, and the classifier that trains on several views."""
+"""Data preprocessor for unknown labels and several views (augmented versions) of an image, and its classifier."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,29 +13,28 @@ from ..losses import ConsistencyRegularizer
 from ..registry import MODELS
 from .heads import stack_targets
 
-# Entries of a data sample about one image, which are wrong for an image that was joined with others.
+# Keys of a data sample that describe one image, and are wrong for an image merged from several.
 ABOUT_ONE_IMAGE = ('sample_idx', 'true_label')
 
 
 @MODELS.register_module()
 class MultiLabelPreprocessor(ClsDataPreprocessor):
-    """MMPretrain's preprocessor for classification, extended by several views of an image and by unknown labels.
+    """MMPretrain's preprocessor for classification, extended for unknown labels (-1) and several views of an image.
 
-    - Samples of several views (:class:`mmml_losses.datasets.PackViews`, or MMPretrain's ``MultiView``) give a list of V
-      batches (N, C, H, W), of which the first has the first view of all N images. There is one data sample for each
-      image. A classifier runs each batch, uses the logits of the first as the logits of the images, and passes the
-      others to :class:`mmml_losses.losses.ConsistencyRegularizer` as ``views``.
-    - If some samples of a batch have ``gt_score`` and others only ``gt_label``, as from a ``ConcatDataset``, all
-      get a ``gt_score``, in which a repeated label counts once.
-    - Images that ``batch_augments`` join have no single index. In training they have no ``sample_idx``, so that losses
-      that remember samples raise an error, and their ``gt_label`` lists the positives of ``gt_score``.
+    - Views are versions of one image, made by :class:`mmml_losses.datasets.PackViews` or MMPretrain's ``MultiView``. V
+      views become a list of V batches (N, channels, H, W), the first with the first view of all N images. There is one
+      data sample per image. :class:`MultiViewClassifier` trains on such lists.
+    - If only some samples of a batch have ``gt_score``, as from a ``ConcatDataset``, the others get a ``gt_score`` from
+      their ``gt_label``. A repeated label counts once.
+    - ``batch_augments`` merge images, which then have no single index. In training, samples lose ``sample_idx`` and
+      ``true_label``, and losses that remember samples raise an error. ``gt_label`` becomes the positives of
+      ``gt_score``.
 
     Args:
-        num_classes: Number of labels; needed for ``batch_augments`` and ``to_onehot``.
+        num_classes: Number of classes; needed for ``batch_augments`` and ``to_onehot``.
         batch_augments: ``dict(augments=..., probs=...)`` as in MMPretrain. With unknown labels the augmentations must
             be ``mmml_losses.UnionMixup`` and ``mmml_losses.UnionMosaic``.
-        **kwargs: ``mean``, ``std``, ``to_rgb``, ``pad_size_divisor``, ``pad_value`` and ``to_onehot`` of MMPretrain's
-            ``ClsDataPreprocessor``.
+        **kwargs: ``mean``, ``std``, ``to_rgb``, ``pad_size_divisor``, ``pad_value``, ``to_onehot``, as in MMPretrain.
     """
 
     takes_views = True
@@ -47,7 +46,7 @@ class MultiLabelPreprocessor(ClsDataPreprocessor):
             raise ValueError('num_classes must be given with batch_augments or to_onehot, got None')
 
     def forward(self, data: dict, training: bool = False) -> dict:
-        """Stack, normalise and move a batch, and augment it in training.
+        """Return a dict of normalised ``inputs``, (N, channels, H, W) or a list of V such views, and ``data_samples``.
 
         Args:
             data: ``inputs`` and, if there are labels, ``data_samples``, as the dataloader collates them.
@@ -76,7 +75,10 @@ class MultiLabelPreprocessor(ClsDataPreprocessor):
         return dict(inputs=[first['inputs'], *others], data_samples=first['data_samples'])
 
     def _complete_scores(self, samples: Sequence[DataSample]) -> None:
-        """Give all samples a ``gt_score``, if any sample has one, or if ``batch_augments`` or ``to_onehot`` need it."""
+        """Add missing ``gt_score`` from ``gt_label``, in place, if any sample has ``gt_score`` or an option needs it.
+
+        These options are ``batch_augments`` and ``to_onehot``. Nothing changes if a sample has neither label nor score.
+        """
         scored = [sample for sample in samples if 'gt_score' in sample]
         if len(scored) == len(samples) or not (scored or self.to_onehot):
             return
@@ -88,7 +90,7 @@ class MultiLabelPreprocessor(ClsDataPreprocessor):
 
 
 def are_views(inputs: Tensor | Sequence) -> bool:
-    """Check whether a collated batch has several views: it is a list of batches, stacked or not, and not of images."""
+    """Return True for several views of images: a list of batches, each a list of images or a tensor of 4 dimensions."""
     return isinstance(inputs, (list, tuple)) and (isinstance(inputs[0], (list, tuple)) or inputs[0].dim() == 4)
 
 
@@ -102,21 +104,20 @@ def _forget_single_images(samples: Sequence[DataSample]) -> None:
 
 @MODELS.register_module()
 class MultiViewClassifier(ImageClassifier):
-    """MMPretrain's classifier, which also trains on several views of an image (paper of LASD, Eq. 7 and 8).
+    """MMPretrain's ``ImageClassifier``, with its arguments, that can train on several views (versions) of each image.
 
-    The loss of the head is computed on the first view. The logits of the other views are passed to it as ``views``, for
-    its :class:`mmml_losses.losses.ConsistencyRegularizer`; a loss without one raises an error. Batches of single
-    images, and predictions, are treated as in ``ImageClassifier``.
+    As in the paper of LASD (Eq. 7 and 8), the loss of the head is computed on the first view. The loss gets the logits
+    of the other views as ``views``, for its :class:`mmml_losses.losses.ConsistencyRegularizer`; a loss without one
+    raises an error. Batches of single images, and predictions, are treated as in ``ImageClassifier``.
 
-    The views come from :class:`mmml_losses.datasets.PackViews` and :class:`MultiLabelPreprocessor`, and have one size.
-    The arguments are the arguments of ``ImageClassifier``.
+    :class:`mmml_losses.datasets.PackViews` and :class:`MultiLabelPreprocessor` make the views, all of one size.
     """
 
     def loss(self, inputs: Tensor | Sequence[Tensor], data_samples: list[DataSample]) -> dict[str, Tensor]:
-        """Compute the losses of a batch.
+        """Return a dict of the head's losses. With several views, the first is the image, compared to the others.
 
         Args:
-            inputs: Images (N, ...), or a list of V such batches, view by view.
+            inputs: Images (N, channels, H, W), or a list of V such batches: batch v has view v of all N images.
             data_samples: The N samples, with their labels.
         """
         if not are_views(inputs):
@@ -130,7 +131,7 @@ class MultiViewClassifier(ImageClassifier):
         return self.head.loss(image, data_samples, views=[self.head(other) for other in others])
 
     def extract_feat(self, inputs: Tensor, stage: str = 'neck') -> tuple[Tensor, ...] | Tensor:
-        """Extract the features of single images, see ``ImageClassifier``."""
+        """Return features of single images at ``stage``, as ``ImageClassifier``; several views raise a ValueError."""
         if are_views(inputs):
             raise ValueError(f'inputs must be single images outside of training, got {len(inputs)} views of each')
         return super().extract_feat(inputs, stage)
@@ -148,5 +149,5 @@ class MultiViewClassifier(ImageClassifier):
 
 
 def _rows(features: Tensor | Sequence, rows: slice) -> Tensor | tuple:
-    """Return some rows (samples) of the features, which are a tensor or a nested list of tensors for each stage."""
+    """Return the given rows (samples) of a tensor, or of each tensor in nested lists of features, as nested tuples."""
     return features[rows] if isinstance(features, Tensor) else tuple(_rows(each, rows) for each in features)

@@ -1,4 +1,4 @@
-"""Vectors for the names of classes, from a file with a vector for each word or each class."""
+"""Word vectors for the names of classes, from a file with a vector for each class or each word."""
 
 import re
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ BETWEEN_WORDS = re.compile(r'[\W_]+')
 def load_word_vectors(
     path: str | Path, num_classes: int, class_names: Sequence[str] | str | Path | None = None
 ) -> Tensor:
-    """Read a vector for each class, (C, D) float32.
+    """Return a vector for each class, (C, D) float32, read from a file.
 
-    A name is looked up as it is, then in lower case. If the file does not have it, the vector is the mean over the
-    words of the name, which are separated by spaces and signs.
+    A name is looked up as it is, then in lower case. If the file has neither, the vector is the mean over the words of
+    the name, separated by spaces and punctuation. A word that is not in the file raises a ValueError.
 
     Args:
-        path: ``.npy``: an array (C, D), a row for each class. ``.npz``: such an array as ``vectors``; or, with an array
-            ``words`` next to it, a row for each word. Anything else is text in GloVe's format, a word and its numbers
-            in each line, separated by blanks.
-        num_classes: Number of classes.
-        class_names: Their names, or a text file with one in each line; needed if the file has words.
+        path: ``.npy``: an array (C, D), a row per class. ``.npz``: an array ``vectors`` with a row per class or, if the
+            file also has an array ``words``, a row per word. Other suffixes: GloVe's text format, in each line a word
+            and its numbers, separated by spaces.
+        num_classes: Number of classes C.
+        class_names: Class names, or a text file with one per line; needed for a file with a vector per word.
     """
     file = Path(path).expanduser()
     if not file.is_file():
@@ -66,7 +66,7 @@ def _pair(words: np.ndarray, vectors: np.ndarray, file: Path) -> dict[str, np.nd
 
 
 def _read_text(file: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Read the lines of the words that names need; the file may have millions of other lines."""
+    """Return a dict from word to vector, for the words in ``names`` only: the file may have millions of others."""
     words = {word for name in names for word in (name, *BETWEEN_WORDS.split(name))}
     wanted = words | {word.lower() for word in words}
     found: dict[str, np.ndarray] = {}
@@ -91,7 +91,7 @@ def _read_text(file: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def _vectors_of(names: Sequence[str], by_word: dict[str, np.ndarray], file: Path) -> np.ndarray:
-    """Return the vectors (C, D) of names from vectors of words, as :func:`load_word_vectors` describes."""
+    """Return an array (C, D) with a vector per name, looked up in ``by_word`` as in :func:`load_word_vectors`."""
     rows, missing = [], {}
     for name in names:
         words = [name] if {name, name.lower()} & by_word.keys() else list(filter(None, BETWEEN_WORDS.split(name)))
