@@ -1,4 +1,4 @@
-"""Heads of MMDetection that score through the link of their loss. Imported on demand: see ``registry.py``."""
+"""MMDetection's heads, changed to take probabilities from their loss. ``registry.py`` imports this file on demand."""
 
 from torch import Tensor, nn
 
@@ -12,10 +12,11 @@ from mmdet.models import dense_heads as mmdet  # noqa: E402 (there may be no suc
 
 
 class LinkedScores:
-    """Mixin with which a head that takes the sigmoid of its logits scores through the link of its loss.
+    """Mixin that makes a head of MMDetection score by its loss's link, the map from logits to probabilities.
 
-    The head gets the log-odds of the link's probabilities, whose sigmoid is the probability. With a loss of another
-    project it gets its logits. The mixin comes before the head among the bases::
+    The head takes the sigmoid of its logits as scores. The mixin replaces the logits by the log-odds of the link's
+    probabilities, so that the scores are these probabilities. With a loss of another project the logits are kept. The
+    mixin comes before the head among the bases::
 
         class PAAHead(LinkedScores, mmdet.models.PAAHead): ...
     """
@@ -25,14 +26,14 @@ class LinkedScores:
     cls_out_channels: int
 
     def predict_by_feat(self, cls_scores: list[Tensor] | Tensor, *args, **kwargs) -> list:
-        """Return the detections of the head, which gets log-odds in place of its first argument, the logits."""
+        """Return a list of detections per image (``InstanceData``), from the log-odds of the logits ``cls_scores``."""
         return super().predict_by_feat(self.log_odds(cls_scores), *args, **kwargs)  # type: ignore[misc]
 
     def log_odds(self, cls_scores: list[Tensor] | Tensor) -> list[Tensor] | Tensor:
-        """Return the log-odds of the probabilities of logits, in the same layout.
+        """Return the log-odds of the link's probabilities, in the form of ``cls_scores``; without a link, the logits.
 
         Args:
-            cls_scores: A tensor (..., C), or a map (B, A * C, H, W) for each level.
+            cls_scores: Logits: a tensor (..., C), or a list with a map (B, A * C, H, W) per level, for A anchors.
         """
         if not isinstance(self.loss_cls, MultiLabelLoss):
             return cls_scores
@@ -47,7 +48,7 @@ class LinkedScores:
 
 
 class LinkedQueries(LinkedScores):
-    """:class:`LinkedScores` for the DETR family, which also matches queries to objects by the link's log-odds."""
+    """Mixin that makes a DETR head score and match queries by its loss's link (map from logits to probabilities)."""
 
     matches_through_link = True
 
@@ -57,39 +58,39 @@ class LinkedQueries(LinkedScores):
 
 @MODELS.register_module()
 class DETRHead(LinkedQueries, mmdet.DETRHead):
-    """MMDetection's head of DETR, matched and scored through the link of the loss."""
+    """MMDetection's DETR head, whose matching and scores use the probabilities that its loss defines (its link)."""
 
 
 @MODELS.register_module()
 class ConditionalDETRHead(LinkedQueries, mmdet.ConditionalDETRHead):
-    """MMDetection's head of Conditional DETR, matched and scored through the link of the loss."""
+    """MMDetection's Conditional DETR head, whose matching and scores use the probabilities of its loss (its link)."""
 
 
 @MODELS.register_module()
 class DABDETRHead(LinkedQueries, mmdet.DABDETRHead):
-    """MMDetection's head of DAB-DETR, matched and scored through the link of the loss."""
+    """MMDetection's DAB-DETR head, whose matching and scores use the probabilities that its loss defines (its link)."""
 
 
 @MODELS.register_module()
 class DeformableDETRHead(LinkedQueries, mmdet.DeformableDETRHead):
-    """MMDetection's head of Deformable DETR, matched and scored through the link of the loss."""
+    """MMDetection's Deformable DETR head, whose matching and scores use the probabilities of its loss (its link)."""
 
 
 @MODELS.register_module()
 class DINOHead(LinkedQueries, mmdet.DINOHead):
-    """MMDetection's head of DINO, matched and scored through the link of the loss."""
+    """MMDetection's DINO head, whose matching and scores use the probabilities that its loss defines (its link)."""
 
 
 @MODELS.register_module()
 class PAAHead(LinkedScores, mmdet.PAAHead):
-    """MMDetection's head of PAA, scored through the link of the loss."""
+    """MMDetection's PAA head, whose scores are the probabilities that its loss defines (its link)."""
 
 
 @MODELS.register_module()
 class FoveaHead(LinkedScores, mmdet.FoveaHead):
-    """MMDetection's head of FoveaBox, scored through the link of the loss."""
+    """MMDetection's FoveaBox head, whose scores are the probabilities that its loss defines (its link)."""
 
 
 @MODELS.register_module()
 class RepPointsHead(LinkedScores, mmdet.RepPointsHead):
-    """MMDetection's head of RepPoints, scored through the link of the loss."""
+    """MMDetection's RepPoints head, whose scores are the probabilities that its loss defines (its link)."""

@@ -1,4 +1,4 @@
-"""A head with several experts for long-tailed labels."""
+"""A head with several classifiers ("experts") for long-tailed labels: few frequent and many rare classes."""
 
 import copy
 from collections.abc import Sequence
@@ -20,23 +20,23 @@ from .heads import MultiLabelHead, compute_loss
 
 @MODELS.register_module()
 class ExpertsHead(MultiLabelHead):
-    r"""Several classifiers, each trained for another balance of the classes, whose probabilities are averaged.
+    r"""Head that averages the probabilities of several classifiers ("experts"), each trained for another class balance.
 
-    BalPoE (Aimar et al., 2023) with a loss for multi-label data, as in the comparison of the DR paper. The loss of
-    expert :math:`e` is computed on its logits plus :math:`s_e \log \pi_c`, where :math:`\pi_c` is the share of the
-    training images that have the class. The larger :math:`s_e`, the more the expert favours rare classes. Predictions
-    are made without that term, as the mean of the experts' probabilities through the link of the loss.
+    It is BalPoE (Aimar et al., 2023) with a multi-label loss, as in the comparison of the DR paper (see ``DRLoss``).
+    Expert :math:`e` is trained by the loss of its logits plus :math:`s_e \log \pi_c`, where :math:`\pi_c` is the
+    fraction of training images with class :math:`c`. The larger :math:`s_e`, the more the expert favours rare classes.
+    Predictions leave it out and use the loss's link (map from logits to probabilities), which must have an inverse.
 
-    The loss of the head is the mean over the experts; the log has each of them as ``expert_0`` and so on. Every expert
-    has its own copy of the loss, since a loss may remember samples or estimate quantities.
+    The loss of the head is the mean of the experts' losses, which are logged as ``expert_0`` and so on. Every expert
+    has its own copy of the loss module, since a loss may remember samples or estimate quantities.
 
     Args:
-        num_classes: Number of labels.
-        in_channels: Width of the features of the last stage.
-        log_prior_scales: :math:`s_e` of each expert; their number is the number of experts.
-        class_frequencies: Number of training images with each class: a list, a json file, or None, with which
-            ``TrainingSetHook`` counts them or a checkpoint has them. 0 counts as 1.
-        num_samples: Number of training images; needed with a list.
+        num_classes: Number of classes C.
+        in_channels: Number of features from the last stage.
+        log_prior_scales: :math:`s_e`, one number for each expert.
+        class_frequencies: Number of training images with each class, as a list or a json file. With None,
+            ``TrainingSetHook`` counts them or a checkpoint has them. A count of 0 is used as 1.
+        num_samples: Number of training images; needed with a list, or with a json file that lacks it.
         **kwargs: ``loss``, ``thr``, ``topk`` and ``init_cfg`` of :class:`MultiLabelHead`.
     """
 
@@ -66,28 +66,28 @@ class ExpertsHead(MultiLabelHead):
 
     @property
     def wants_training_labels(self) -> bool:
-        """Return whether the class frequencies are still to be counted in the training set."""
+        """Return True while the class frequencies come neither from the config nor from the training set."""
         return self.frequencies.wants_training_labels
 
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
-        """Count the class frequencies, unless the config has them.
+        """Count the training images of each class, unless the config or an earlier call gave the counts.
 
         Args:
-            labels: (M, C), with 1 positive, 0 negative, -1 unknown, or soft.
-            sample_idx: (M,); not used.
+            labels: Labels of M images, (M, C): 1 positive, 0 negative, -1 unknown (not counted), 0.3 counts as 0.3.
+            sample_idx: Indices of the images in the dataset, (M,); not used.
         """
         if self.wants_training_labels:
             self.frequencies.count(labels)
 
     def expert_logits(self, feats: tuple[Tensor, ...]) -> list[Tensor]:
-        r"""Return the logits (N, C) of every expert, without :math:`s_e \log \pi_c`."""
+        """Return a list of each expert's logits (N, C), from the last stage of ``feats``, without the class prior."""
         features = self.pre_logits(feats)
         return [expert(features) for expert in self.fc]
 
     def forward(self, feats: tuple[Tensor, ...]) -> Tensor:
-        """Return the logits (N, C) whose probabilities are the mean of the experts' probabilities.
+        """Return logits (N, C) whose probabilities, by the loss's link, are the mean of the experts' probabilities.
 
-        A temperature that is fitted after the training is fitted to these logits and scales them.
+        A temperature fitted after training is not applied here: it is fitted to these logits and scales them later.
         """
         link = self._link()
         log_odds = torch.stack([link.logit_probabilities(promote(logits)) for logits in self.expert_logits(feats)])
@@ -96,12 +96,14 @@ class ExpertsHead(MultiLabelHead):
         return link.inverse_logit_probabilities(mean_log_odds)
 
     def loss(self, feats: tuple[Tensor, ...], data_samples: list[DataSample], **kwargs) -> dict[str, Tensor]:
-        """Return the mean of the experts' losses, and for the log each loss and the means of the parts of a sum.
+        """Return a dict of losses: ``loss``, the mean over the experts, to train by, and the others for the log.
+
+        ``expert_0``, ... are the experts' losses. Parts of a :class:`SumLoss`, by name, are means over the experts.
 
         Args:
-            feats: Features by stage.
+            feats: Tuple of the features of each stage, of which the last is used.
             data_samples: The N samples, with their labels.
-            **kwargs: More arguments of the loss; ``views`` raises an error.
+            **kwargs: More arguments of the loss. ``views`` raises a ValueError, since the experts differ.
         """
         if 'views' in kwargs:
             raise ValueError('head must be of one classifier to compare views, got ExpertsHead, whose experts differ')
@@ -121,9 +123,9 @@ class ExpertsHead(MultiLabelHead):
         return scale * (counts.clamp(min=1) / num_samples).log()
 
     def _link(self) -> Link:
-        """Return the link of the loss, without the scaling that was fitted after the training."""
+        """Return the loss's link without a scale fitted after training; the sigmoid for other projects' losses."""
         link = self.loss_module.link if isinstance(self.loss_module, MultiLabelLoss) else SigmoidLink()
         while isinstance(link, ScaledLink):
-            assert link.base is not None  # that of the loss
+            assert link.base is not None  # a loss gives its ScaledLink a base
             link = link.base
         return link

@@ -1,4 +1,4 @@
-"""The multi-label head for MMPretrain."""
+"""The multi-label head for MMPretrain, and the functions that compute its loss and stack its targets."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -17,21 +17,20 @@ from ..registry import MODELS
 
 @MODELS.register_module()
 class MultiLabelHead(MultiLabelClsHead):
-    """A classifier on pooled features, trained by any multi-label loss, with probabilities through the loss's link.
+    """Multi-label classifier on pooled features for MMPretrain, trained by any multi-label loss.
 
-    Unlike MMPretrain's heads it passes no ``avg_factor`` to losses of this package, so that the ``reduction`` of the
-    config is used.
+    Probabilities are the sigmoid of the logits, unless the loss defines another map from logits to probabilities (its
+    link). Losses of this package get no ``avg_factor``, so that the ``reduction`` of their config is used.
 
     Args:
-        num_classes: Number of labels.
-        in_channels: Width of the features of the last stage. Not needed with ``classifier``.
-        loss: Config of a loss of this package, BCE by default, or of a loss of MMPretrain, which cannot take unknown
-            labels.
-        classifier: A module from the features of the last stage to (N, ``num_classes``) logits, or its config. A
-            linear layer by default. Its parameters are called ``head.fc`` in any case.
-        thr: Smallest probability of a label that is predicted. 0.5 by default.
-        topk: Number of labels that are predicted, the most probable ones; only without ``thr``.
-        init_cfg: Initialisation, by default as in MMPretrain's linear head.
+        num_classes: Number of classes C.
+        in_channels: Number of features from the last stage; give either this or ``classifier``.
+        loss: Config of a loss of this package, BCE by default, or of MMPretrain, whose losses take no unknown labels.
+        classifier: Module, or its config, that maps features of the last stage to logits (N, C). A linear layer by
+            default. Its parameters are always named ``head.fc``.
+        thr: Smallest probability of a predicted label; 0.5 if neither ``thr`` nor ``topk`` is given.
+        topk: Number of labels to predict, the most probable ones; not used if ``thr`` is given.
+        init_cfg: Config of the weight initialisation, by default that of MMPretrain's linear head.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class MultiLabelHead(MultiLabelClsHead):
         self.fc = classifier if isinstance(classifier, nn.Module) else MMPRETRAIN_MODELS.build(classifier)
 
     def forward(self, feats: tuple[Tensor, ...]) -> Tensor:
-        """Compute logits (N, C) from the features of the last stage."""
+        """Return logits (N, C), computed from the last stage of ``feats``, a tuple of features by stage."""
         return self.fc(self.pre_logits(feats))
 
     def _get_loss(self, cls_score: Tensor, data_samples: list[DataSample], **kwargs) -> dict[str, Tensor]:
@@ -77,13 +76,13 @@ class MultiLabelHead(MultiLabelClsHead):
 def compute_loss(
     loss_module: nn.Module, cls_score: Tensor, data_samples: list[DataSample], **kwargs
 ) -> dict[str, Tensor]:
-    """Compute the loss of logits (N, C) as ``loss``, and the parts of a :class:`SumLoss` by name, for the log.
+    """Return a dict with the ``loss`` to train by and, for the log, each part of a :class:`SumLoss` by its name.
 
     Args:
         loss_module: A loss of this package or of MMPretrain.
-        cls_score: (N, C).
+        cls_score: Logits (N, C).
         data_samples: The N samples, with their labels.
-        **kwargs: More arguments of the loss, such as ``views``.
+        **kwargs: More arguments of the loss, such as ``views``, logits of other augmentations of the images.
     """
     target = stack_targets(data_samples, cls_score.size(1))
     if not isinstance(loss_module, MultiLabelLoss):
@@ -97,7 +96,7 @@ def compute_loss(
 
 
 def stack_targets(data_samples: Sequence[DataSample], num_classes: int) -> Tensor:
-    """Stack targets (N, C) from the scores of the samples, or from the label indices of samples without scores."""
+    """Return targets (N, C) float32: each sample's ``gt_score`` or, without it, ones at its ``gt_label`` indices."""
     rows = [
         sample.gt_score.float() if 'gt_score' in sample else _row_of_labels(sample.gt_label, num_classes)
         for sample in data_samples
@@ -114,6 +113,6 @@ def _row_of_labels(labels: Tensor, num_classes: int) -> Tensor:
 
 
 def stack_sample_indices(data_samples: list[DataSample]) -> Tensor | None:
-    """Stack the positions of the samples in their dataset, or return None if the pipeline does not pack them."""
+    """Return the samples' indices in their dataset (``sample_idx``) as a tensor (N,), or None if a sample has none."""
     indices = [sample.get('sample_idx') for sample in data_samples]
     return None if None in indices else torch.as_tensor(indices)

@@ -15,16 +15,16 @@ IMAGE_SUFFIXES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
 
 
 class MultiLabelInferencer(ImageClassificationInferencer):
-    """Runs a trained multi-label classifier on images.
+    """Callable that predicts the labels of images by a trained multi-label classifier.
 
-    MMPretrain's inferencer returns one label per image; this one returns every label that the head predicts, the most
-    probable first. The config comes from a file and never from the text inside a checkpoint.
+    MMPretrain's inferencer returns one label per image. This one returns every label that the head predicts, the most
+    probable first. It never runs the config text inside a checkpoint.
 
     Args:
-        config: Config of the model, or its path.
-        checkpoint: Path of the weights.
-        device: Where to run; the CPU by default.
-        classes: Class names; by default the names in the checkpoint.
+        config: Config of the model, or the path of its file.
+        checkpoint: Path of a checkpoint with the trained weights.
+        device: Device to run on, the CPU by default.
+        classes: Class names; by default the names in the checkpoint. Without any, labels are class indices.
 
     Example:
         >>> inferencer = MultiLabelInferencer('configs/spa_lpr_digits.py', 'work_dirs/spa_lpr_digits/epoch_12.pth')
@@ -60,13 +60,13 @@ class MultiLabelInferencer(ImageClassificationInferencer):
 
         Args:
             inputs: An image file, a folder of images, an image as an array (H, W, 3) in BGR, or a list of such inputs.
-            return_datasamples: Whether to return MMPretrain's data samples instead.
-            batch_size: Images per forward pass.
+            return_datasamples: Whether to return a list of MMPretrain's ``DataSample`` instead of dicts.
+            batch_size: Number of images per forward pass.
             **kwargs: ``show_dir`` and the other drawing arguments of MMPretrain's inferencer.
 
         Returns:
-            For each image its ``img_path`` (None for an array), the ``labels`` predicted and their ``probabilities``,
-            most probable first, and ``scores``, the probabilities of all classes in their order.
+            A list with a dict per image: ``img_path`` (None for an array), lists of the predicted ``labels`` and their
+            ``probabilities``, most probable first, and ``scores``, an array (C,) of the probabilities of all classes.
         """
         images = self._inputs_to_list(inputs)
         results = super().__call__(images, return_datasamples, batch_size, **kwargs)

@@ -1,4 +1,4 @@
-"""ML-GCN: a head whose classifiers come from a graph network over the labels that occur together."""
+"""ML-GCN: a head that computes the classifier of each label by a graph network over labels that occur together."""
 
 import logging
 import math
@@ -20,26 +20,25 @@ BLOCK_ROWS = 1 << 14
 
 @MODELS.register_module()
 class GCNHead(MultiLabelHead):
-    """ML-GCN (Chen et al., 2019): a head that computes the classifier of each label by a graph network over the labels.
+    """Head of ML-GCN (Chen et al., 2019), whose linear classifiers are computed by a graph network over the labels.
 
-    The nodes of the graph are the labels, with word vectors of their names. An edge joins a label to those that often
-    occur with it in the training set, whose labels ``mmml_losses.TrainingSetHook`` passes to the head. Two graph
-    convolutions turn the word vectors into one weight vector for each label, its classifier. The logit of a label is
-    the product of its classifier with the image features. The checkpoint has the graph, so that a test needs no
-    training set. The graph of a new training set replaces the graph of a checkpoint, with a warning if they differ.
+    The nodes of the graph are the labels, given as word vectors of their names. Edges lead from a label to labels that
+    often occur with it in the training set. ``mmml_losses.TrainingSetHook`` passes the training labels to the head. Two
+    graph convolutions turn the word vectors into one weight vector per label, the label's classifier. The logit of a
+    label is the dot product of its classifier and the image features. Checkpoints contain the graph, so that a test
+    needs no training set. The graph of a new training set replaces the graph of a checkpoint, with a warning if they
+    differ.
 
-    The authors pool the maps of the last stage by their maximum; here the neck does so
-    (``mmml_losses.GlobalMaxPooling``).
+    The authors max-pool the feature maps of the last stage; here the neck ``mmml_losses.GlobalMaxPooling`` does so.
 
     Args:
         num_classes: Number of labels.
-        in_channels: Width of the features of the last stage.
-        word_vectors: A file with vectors for the names, see
-            :func:`mmml_losses.models.word_vectors.load_word_vectors`. None for a one-hot vector for each class.
-        class_names: Names of the classes, or a text file with one in each line; needed if the file has words.
-        hidden_channels: Width of the label vectors between the two graph convolutions.
-        threshold: The paper's tau: there is an edge from label i to label j if the share of j among the training
-            images with i is at least this.
+        in_channels: Number of image features from the last stage.
+        word_vectors: File that :func:`mmml_losses.models.word_vectors.load_word_vectors` reads; None: one-hot vectors.
+        class_names: Class names, or a text file with one per line; needed for a file with a vector per word.
+        hidden_channels: Length of the label vectors between the two graph convolutions.
+        threshold: The paper's tau: smallest fraction of training images with i that also has j, for an edge from i to
+            j.
         neighbour_weight: The paper's p: total weight of the neighbours of a label; its own weight is 1 - p.
         **kwargs: ``loss``, ``thr``, ``topk`` and ``init_cfg`` of :class:`MultiLabelHead`.
     """
@@ -64,13 +63,13 @@ class GCNHead(MultiLabelHead):
 
 
 class GraphClassifier(nn.Module):
-    """Module of :class:`GCNHead` that computes the logits: products of image features with a classifier of each label.
+    """Module of :class:`GCNHead` that computes a weight vector per label, and logits as products with image features.
 
     Args:
-        word_vectors: (C, D), a vector for the name of each of the C labels, from which its classifier is computed.
-        hidden_channels: Width of the label vectors between the two graph convolutions.
-        in_channels: Width of the image features, and so of the classifiers.
-        threshold: Smallest share of j among the training images with i for an edge of the graph from label i to j.
+        word_vectors: A vector for the name of each label, (C, D), the input of the graph convolutions.
+        hidden_channels: Length of the label vectors between the two graph convolutions.
+        in_channels: Number of image features, and so the length of each weight vector.
+        threshold: Smallest fraction of the training images with label i that also has j, for an edge from i to j.
         neighbour_weight: Total weight of the neighbours of a label in the graph; its own weight is 1 minus this.
     """
 
@@ -96,15 +95,15 @@ class GraphClassifier(nn.Module):
 
     @property
     def wants_training_labels(self) -> bool:
-        """Return whether the graph was not yet computed from the training set; a checkpoint's graph does not count."""
+        """Return True until the graph is computed from the training set, even if a checkpoint has given one."""
         return not self.counted
 
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
         """Compute the graph from the labels of the training set.
 
         Args:
-            labels: (M, C), with 1 positive, 0 negative, -1 unknown, or soft, which counts as a fraction.
-            sample_idx: (M,); not used.
+            labels: Labels of M images, (M, C): 1 positive, 0 negative, -1 unknown, or soft, which counts as a fraction.
+            sample_idx: Indices of the images in the dataset, (M,); not used.
         """
         classes = len(self.adjacency)
         if labels.dim() != 2 or labels.size(1) != classes:
@@ -122,7 +121,7 @@ class GraphClassifier(nn.Module):
         self._warn_if_other(before)
 
     def classifiers(self) -> Tensor:
-        """Compute the classifiers, a weight vector for each label: (C, ``in_channels``)."""
+        """Return a weight vector for each label, (C, ``in_channels``); raise a ValueError if the graph is not known."""
         if not self.adjacency.any():
             raise ValueError(
                 "GCNHead does not know which labels occur together: add dict(type='mmml_losses.TrainingSetHook') to "
@@ -132,7 +131,7 @@ class GraphClassifier(nn.Module):
         return self.adjacency @ (hidden @ self.second)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Compute logits (N, C) from features (N, ``in_channels``)."""
+        """Return logits (N, C) of image features (N, ``in_channels``)."""
         return features @ self.classifiers().T
 
     def _warn_if_other(self, adjacency: Tensor) -> None:
@@ -152,11 +151,11 @@ class GraphClassifier(nn.Module):
 
 
 def conditional_probabilities(labels: Tensor) -> Tensor:
-    """Compute the share of samples with label j among the samples with label i, (C, C) float64.
+    """Return the fraction of the samples with label i that also have label j, at row i and column j: (C, C) float64.
 
     Args:
-        labels: (M, C) with 1 positive, 0 negative, -1 unknown, or soft. Samples in which j is unknown do not count; if
-            no sample is left, the share is 0.
+        labels: Labels of M samples, (M, C): 1 positive, 0 negative, -1 unknown, or soft, which counts as a fraction.
+            Samples with j unknown are left out of the fraction. If no sample is left, it is 0.
     """
     classes = labels.size(1)
     together, known = (torch.zeros(classes, classes, dtype=torch.float64) for _ in range(2))
@@ -168,21 +167,21 @@ def conditional_probabilities(labels: Tensor) -> Tensor:
 
 
 def label_graph(probabilities: Tensor, threshold: float, neighbour_weight: float) -> Tensor:
-    r"""Compute the normalised weights of the edges between the labels, (C, C).
+    r"""Return :math:`\hat A`, the normalised weights of the edges between labels, (C, C).
 
-    With the neighbours :math:`B_{ij} = [P(j|i) \ge \tau]` of a label (Chen et al., re-weighted as in their Eq. 8),
+    Label j is a neighbour of i if :math:`B_{ij} = [P(j|i) \ge \tau]` is 1 (Chen et al., re-weighted as in their Eq. 8):
 
     .. math::
         A_{ij} = p\,B_{ij} \Big/ \sum_{k \ne i} B_{ik}\quad (i \ne j),\qquad A_{ii} = 1 - p,\qquad
         \hat A = D^{-1/2} A D^{-1/2}
 
-    where :math:`D` has the sums of the rows of :math:`A`. Dividing :math:`A` by :math:`1 - p` does not change
-    :math:`\hat A`: neighbours of weight :math:`p / (1 - p)` plus an identity give the same graph.
+    :math:`D` is the diagonal matrix of the row sums of :math:`A`. If i has no neighbours, :math:`A_{ij}` is 0. Using
+    :math:`A / (1 - p)`, an identity plus neighbours of weight :math:`p / (1 - p)`, gives the same :math:`\hat A`.
 
     Args:
-        probabilities: :math:`P(j|i)`, (C, C). The diagonal does not matter.
-        threshold: :math:`\tau`.
-        neighbour_weight: :math:`p`.
+        probabilities: :math:`P(j|i)` at row i and column j, (C, C). The diagonal is ignored.
+        threshold: :math:`\tau`, smallest probability of an edge.
+        neighbour_weight: :math:`p`, total weight of the neighbours of a label.
     """
     neighbours = (probabilities >= threshold).to(probabilities.dtype).fill_diagonal_(0)
     shares = neighbours / neighbours.sum(dim=1, keepdim=True).clamp(min=1)
