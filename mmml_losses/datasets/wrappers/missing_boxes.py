@@ -56,7 +56,8 @@ class MissingBoxes(MissingLabels):
     ):
         # The fate of all boxes, sample by sample, and the start of each sample among them. These are arrays without
         # Python objects: workers that are forked share them instead of copying them.
-        self._fates, self._starts = np.empty(0, dtype=np.int8), np.zeros(1, dtype=np.int64)
+        self._fates = np.empty(0, dtype=np.int8)
+        self._starts: np.ndarray = np.zeros(1, dtype=np.int64)
         super().__init__(
             dataset, missing_ratio, rule, order=order, keep_one=keep_one, hidden=hidden, seed=seed, lazy_init=lazy_init
         )
