@@ -24,7 +24,7 @@ from .losses import PACKAGE, find_loss, swap_loss
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--loss``, and the flags that MMPretrain's training and test tools share, such as ``--cfg-options``."""
+    """Add ``--loss`` and MMPretrain's --work-dir, --amp, --no-pin-memory, --cfg-options, --launcher, --local_rank."""
     parser.add_argument(
         '--work-dir',
         help='folder of logs, checkpoints and results; work_dirs/CONFIG by default, work_dirs/CONFIG-LOSS with --loss',
@@ -96,7 +96,10 @@ def read_config(file: str, options: Mapping | None = None, loss: str | None = No
 
 
 def load_config(args: argparse.Namespace) -> Config:
-    """Return the config that the flags of :func:`add_common_arguments` describe, completed for MMEngine's Runner."""
+    """Apply all flags of :func:`add_common_arguments` but ``--amp`` to the config ``args.config``, and return it.
+
+    Add MMPretrain's dataloader defaults. Set ``LOCAL_RANK``; start a gloo group for launcher ``pytorch`` without CUDA.
+    """
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
     cfg = read_config(args.config, args.cfg_options, args.loss)
     cfg.launcher = args.launcher
@@ -118,7 +121,7 @@ def load_config(args: argparse.Namespace) -> Config:
 
 
 def default_work_dir(config_file: str, loss: str | None) -> str:
-    """Return the default work folder: ``work_dirs/CONFIG``, or ``work_dirs/CONFIG-LOSS`` if ``--loss`` is given."""
+    """Return ``work_dirs/CONFIG`` or, with a loss, ``work_dirs/CONFIG-LOSS``: stems of files, or the loss's name."""
     name = Path(config_file).stem
     if loss is not None:
         loss = Path(loss).name.removesuffix('.py')
@@ -134,7 +137,7 @@ def reject_detector(cfg: Config, config_file: str, reason: str) -> None:
 
 
 def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
-    """Check ``cfg``, then apply ``--amp`` and the flags of :func:`add_training_arguments`, or raise a UsageError."""
+    """Check ``cfg``, then write ``--amp`` and :func:`add_training_arguments` flags into it, or raise a UsageError."""
     check_schedule(cfg)
     check_weight_decay(cfg)
     if args.no_validate:
@@ -155,7 +158,7 @@ def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
 
 
 def check_schedule(cfg: Config) -> None:
-    """Raise a UsageError for a scheduler that begins after the training has ended: MMEngine could not build it."""
+    """Raise a UsageError if a scheduler without ``end`` begins when training has ended: MMEngine could not build it."""
     schedulers = cfg.get('param_scheduler') or []
     for scheduler in [schedulers] if isinstance(schedulers, dict) else schedulers:
         name = 'max_epochs' if scheduler.get('by_epoch', True) else 'max_iters'
@@ -183,7 +186,7 @@ def check_weight_decay(cfg: Config) -> None:
 
 
 def check_output(out: str | Path, suffix: str, overwrite: bool) -> Path:
-    """Return ``out`` as a Path; raise a UsageError for another suffix, a folder, or (unless ``overwrite``) a file."""
+    """Return ``out`` as a Path; UsageError if it lacks ``suffix``, is a folder, or (without ``overwrite``) exists."""
     path = Path(out)
     if path.suffix != suffix:
         raise UsageError(f"--out must end with '{suffix}', got '{path}'")
@@ -233,7 +236,10 @@ def print_table(rows: Sequence[dict[str, str]], texts: Collection[str] = ()) -> 
 
 
 def exit_clearly(main: Callable[[], None]) -> None:
-    """Run a tool's ``main``. An error that the user can fix ends it with a message and exit code 1, not a traceback."""
+    """Run a tool's ``main``. An error that the user can fix ends it with a message and exit code 1, not a traceback.
+
+    Examples: UsageError, MissingDataError, and a TypeError, ValueError or ImportError that this package raises.
+    """
     try:
         main()
         if torch.distributed.is_initialized():
@@ -250,7 +256,7 @@ def exit_clearly(main: Callable[[], None]) -> None:
 
 
 def leave_together() -> None:
-    """Wait for all processes of a distributed run, then leave the process group; with gloo, exit at once."""
+    """Wait for all processes of a distributed run, then leave the group; with gloo, end this process (code 0)."""
     torch.distributed.barrier()
     if torch.distributed.get_backend() == 'gloo':
         # Such processes sometimes abort at their end ("terminate called without an active exception", torch 2.13.0) for

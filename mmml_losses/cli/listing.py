@@ -59,7 +59,7 @@ KINDS = (*REGISTERED, 'configs')
 
 
 def list_kind(kind: str) -> list[Entry]:
-    """Return an Entry for each component of ``kind``, one of ``KINDS`` such as ``'losses'``, sorted by name."""
+    """Return the entries of a ``kind`` in ``KINDS``, such as ``'losses'``, sorted by name (configs: ``det/`` last)."""
     if kind == 'configs':
         folder = configs_folder()
         files = [*sorted(folder.glob('*.py')), *sorted(folder.glob('det/*.py'))]
@@ -85,7 +85,7 @@ def list_kind(kind: str) -> list[Entry]:
 
 
 def first_sentence(described: object) -> str:
-    """Return the first sentence of an object's docstring as plain text, without markup and the full stop."""
+    """Return the first sentence of an object's docstring without markup and the full stop; ``''`` if it has none."""
     paragraph = (inspect.getdoc(described) or '').partition('\n\n')[0]
     text = re.sub(r':\w+:`~?([^`]*)`', lambda role: role[1].rpartition('.')[2] or role[1], paragraph)
     return _until_full_stop(text.replace('`', ''))

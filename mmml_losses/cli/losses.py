@@ -31,8 +31,8 @@ def find_loss(name_or_file: str, *, for_detector: bool = False) -> dict:
     """Return the config of a loss, ``dict(type=..., ...)``; raise a UsageError if there is none.
 
     Args:
-        name_or_file: A config file, the stem of a file in :func:`losses_folder`, the name of a loss of this package, or
-            a loss of another project with its scope, such as ``mmpretrain.AsymmetricLoss``.
+        name_or_file: A config file with ``loss = dict(...)``, the stem of a file in :func:`losses_folder`, the name of
+            a loss of this package, or of another project with its scope, such as ``mmpretrain.AsymmetricLoss``.
         for_detector: Whether to look for the stem in ``configs/det/_base_/losses`` first.
     """
     files = [Path(name_or_file), losses_folder() / f'{name_or_file}.py']

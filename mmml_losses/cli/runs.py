@@ -56,7 +56,7 @@ def add_frequencies(parser: argparse.ArgumentParser) -> None:
 
 
 def read_frequencies(options: argparse.Namespace) -> tuple[np.ndarray | None, Groups | None]:
-    """Return (class frequencies (C,), dict from head, medium, tail to class indices); (None, None) without a file."""
+    """Return (frequencies (C,), dict from head, medium, tail to class indices); (None, None) without --frequencies."""
     limits = dict(head_from=options.head_from, medium_from=options.medium_from)
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     if options.frequencies is None:
@@ -68,7 +68,7 @@ def read_frequencies(options: argparse.Namespace) -> tuple[np.ndarray | None, Gr
 
 
 def split_names(arguments: Sequence[str]) -> dict[str, str]:
-    """Return a dict from name to path for arguments ``NAME=PATH`` or ``PATH``.
+    """Return a dict from name to path for arguments ``NAME=PATH`` or ``PATH``; UsageError if two have one name.
 
     Without a name, a folder or its ``predictions.npz`` is named after the folder, another file by its stem. A path with
     an equals sign needs a name if the path does not exist yet: ``mine=./lr=0.1/predictions.npz``.
@@ -121,13 +121,13 @@ def files_of(arguments: Sequence[str]) -> dict[str, Path]:
 
 
 def load_label_recovery(arguments: Sequence[str]) -> dict[str, dict[str, dict[int, float]]]:
-    """Return the label recovery that runs logged, as ``curves[run][quantity][epoch]``; runs without it are left out."""
+    """Return label recovery ``curves[run][quantity][epoch]`` (:func:`read_label_recovery`) of runs that logged it."""
     curves = {name: read_file(file.parent, read_label_recovery) for name, file in files_of(arguments).items()}
     return {name: of_run for name, of_run in curves.items() if of_run}
 
 
 def read_file(path: str | Path, reader: Callable[[Path], Content]) -> Content:
-    """Return ``reader(path)``; if that fails, raise a UsageError that names the file."""
+    """Return ``reader(path)``; turn an OSError or ValueError into a UsageError that names the file."""
     try:
         return reader(Path(path).expanduser())
     except OSError as error:
@@ -160,7 +160,7 @@ def draw(options: argparse.Namespace, plot: Callable[..., Figure], *args, **kwar
 
 
 def measured(runs: Mapping[str, Predictions], measure: Callable[[str, Predictions], object]) -> dict[str, object]:
-    """Return a dict from run name to ``measure(name, predictions)``; if it fails, raise a UsageError with the name."""
+    """Return a dict of run name to ``measure(name, predictions)``; a ValueError becomes a UsageError with the name."""
     results = {}
     for name, run in runs.items():
         try:

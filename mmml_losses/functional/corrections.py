@@ -52,9 +52,9 @@ def splc_loss(
         positive: Cost of a positive label as a function of its logit; focal margin as in the paper's best row.
         negative: Cost of a negative label as a function of its logit; focal by default.
         threshold: Probability :math:`\tau` in (0, 1]; 1 corrects nothing.
-        spared_margin: Number added to the logits of pseudo-positives, to cancel the margin of the positive term.
-            0: pseudo-positives cost as much as observed positives, as in Eq. 10. The margin of the positive term:
-            only observed positives have the margin, as in the authors' code.
+        spared_margin: Number added to the logits of pseudo-positives. With 0, they cost as much as observed positives,
+            as in Eq. 10. With the margin of ``positive``, this margin is cancelled: only observed positives have it,
+            as in the authors' code.
         logit_probabilities: Log-odds of the probabilities :math:`p`; None if they are the logits (sigmoid).
     """
     log_odds = logits if logit_probabilities is None else logit_probabilities

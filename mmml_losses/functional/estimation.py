@@ -78,7 +78,7 @@ def pseudo_negative_counts(
         negative_share: Fraction :math:`\theta` of the unobserved labels that are pseudo-negatives in the end.
         epoch: Current epoch :math:`t`, counted from 0.
         warmup_epochs: Number :math:`w` of epochs without pseudo-negatives.
-        max_epochs: Number :math:`E` of all epochs.
+        max_epochs: Number :math:`E` of all epochs, above :math:`w`.
     """
     progress = min(max(epoch - warmup_epochs + 1, 0) / (max_epochs - warmup_epochs), 1.0)
     return (unobserved.double() * (negative_share * progress)).round().long()

@@ -51,7 +51,7 @@ def large_losses(logits: Tensor, targets: Tensor, share: float, negative: AnyTer
     Args:
         logits: (N, C) logits.
         targets: (N, C) labels; only labels with 0 (unobserved) may be marked, -1 is unknown.
-        share: :math:`1 - R`, number of labels to mark divided by the number of known labels. The number is rounded up.
+        share: Fraction of the known labels to mark, such as :math:`1 - R`. The number of labels is rounded up.
         negative: Function from logits to the losses that are compared.
 
     Returns:
@@ -144,12 +144,12 @@ def large_loss_permanent_correction(
         targets: (N, C) labels; 1 positive, 0 unobserved, -1 unknown, or a soft label between 0 and 1.
         relative_increase: :math:`\Delta_{rel}`, fraction of known labels to correct anew in this batch. Pass 0 in the
             first epoch, in which the authors correct nothing.
-        corrected: Boolean (N, C), corrections of these samples in earlier batches; None if there are none.
+        corrected: Boolean (N, C), corrections of these samples so far, not changed in place; None if there are none.
         positive: Cost of a positive or corrected label as a function of its logit.
         negative: Cost of an unobserved label as a function of its logit.
 
     Returns:
-        A tuple (values, corrected): (N, C), one value per label; and boolean (N, C), all corrections so far.
+        A tuple (values, corrected): (N, C), one value per label; and a new boolean (N, C), all corrections so far.
     """
     targets = targets.to(logits.dtype)
     if corrected is not None:

@@ -1,7 +1,7 @@
 """Compute a loss from a positive and a negative term, in one pass over the logits, with 0 for unknown labels (-1).
 
-Every pointwise loss calls :func:`pair_loss`, except ROLE, which has a weight for each label. If both terms provide
-their derivatives, these are computed together with the values, and stored for the backward pass.
+Every pointwise loss calls :func:`pair_loss`, except ROLE and the pseudo-negatives of APL, which use PyTorch's BCE. If
+both terms provide their derivatives, these are computed together with the values, and stored for the backward pass.
 """
 
 import numpy as np
@@ -94,7 +94,7 @@ class _PairLoss(torch.autograd.Function):
 
 
 def _at_once(logits: Tensor, targets: Tensor, positive: Term, negative: Term) -> tuple[Tensor, Tensor]:
-    """Return (losses, derivatives) from both terms at every label: no shape depends on data (GPU, compiled code)."""
+    """Compute both terms at every label, so no shape depends on data (GPU, compiled). Return (losses, derivatives)."""
     all_known = visits_values(targets) and targets.numel() and targets.amin().item() >= 0
     negative_value, negative_slope = _own(negative, logits)
     positive_value, positive_slope = _own(positive, logits)
@@ -139,7 +139,7 @@ def _in_row_blocks(logits: Tensor, targets: Tensor, positive: Term, negative: Te
 
 
 def _block(logits: Tensor, targets: Tensor, positive: Term, negative: Term) -> tuple[Tensor, Tensor]:
-    """Return (losses, derivatives) of flat logits: the negative term everywhere, replaced where the target is not 0."""
+    """Return (losses, derivatives) of flat logits; if at least 7/8 of the targets are 0, skip their positive term."""
     # numpy finds them in half the time.
     marked = torch.from_numpy(np.flatnonzero((targets != 0).numpy()))
     if len(marked) > SPARSE_SHARE * len(targets):

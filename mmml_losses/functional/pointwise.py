@@ -247,8 +247,8 @@ def las_loss(
 def balanced_leverage(positive_leverage: float, expected_positives: float, num_classes: int) -> float:
     r"""Return the weight of unobserved labels in LASD by Theorem 5.4, :math:`\frac{1 + \lambda^+(n - 1)}{K - n}`.
 
-    It balances the :math:`n` expected positives of an image and its :math:`K - n` negatives. A single class returns 1.
-    :math:`\lambda^+` is ``positive_leverage``, the weight of pseudo-positives; :math:`K` is the number of classes.
+    It balances the :math:`n` expected positives of an image and its :math:`K - n` negatives, where :math:`0 < n < K`;
+    one class (:math:`K = 1`) returns 1. :math:`\lambda^+`, ``positive_leverage``, is the weight of pseudo-positives.
     """
     if num_classes == 1:
         return 1.0

@@ -41,7 +41,7 @@ def label_pair_regularizer(logit_probabilities: Tensor, targets: Tensor) -> Tens
 
 
 class _LabelPairs(torch.autograd.Function):
-    """Sum over the pairs of each sample in :func:`label_pair_regularizer`, (N,). ``forward`` stores its gradient."""
+    """Compute the sums (N,) over pairs in :func:`label_pair_regularizer`. ``forward`` also stores their gradient."""
 
     @staticmethod
     def forward(ctx, log_odds: Tensor, targets: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ def _label_pairs(log_odds: Tensor, targets: Tensor) -> Tensor:
 
 
 def _positive_blocks(targets: Tensor) -> zip:
-    """Iterate over blocks of the positive labels, as pairs (row indices, column indices) of 1-D tensors."""
+    """Iterate over blocks of ``BLOCK / C`` positives (more on a GPU), as 1-D tensors (row indices, column indices)."""
     block = BLOCK if targets.device.type == 'cpu' else ACCELERATOR_BLOCK
     rows = max(block // max(targets.size(1), 1), 1)
     sample, label = (targets == 1).nonzero(as_tuple=True)

@@ -96,7 +96,7 @@ def cb_focal_loss(
         targets: (N, C) labels; 1 positive, 0 negative, -1 unknown (the loss is 0), or a soft label.
         class_frequencies: (C,), number of training images with each class.
         beta: In [0, 1); 0 weighs all classes alike, towards 1 the weights become the inverse frequency.
-        mode: ``'by_class'``, or one weight per image, ``'average_n'``, ``'average_w'``, ``'min_n'`` from its positives.
+        mode: ``'by_class'`` for class weights; ``'average_n'``, ``'average_w'`` or ``'min_n'`` for image weights.
         gamma: Focusing power; 0 turns the focal loss into BCE.
         balance: Factor of the whole loss, 2 in the code of DB.
     """

@@ -21,7 +21,7 @@ class Sets:
     """Split the labels of a batch into sets, and sum scores over the positives or negatives of each set.
 
     A loss written with this class works for all kinds of sets. The sums take (N, C) scores, one per label, and return
-    one number per set in a flat tensor: first the rows (with padding to full buckets), then the columns of each bucket.
+    one number per set in a flat tensor: first the rows (:meth:`split` drops padding), then the columns of each bucket.
 
     Args:
         targets: (N, C) labels; 1 positive, 0 negative, -1 unknown. Unknown labels are in no set.
@@ -196,7 +196,7 @@ class _Narrowed(NamedTuple):
 
 
 def _some_positive(targets: Tensor, dim: int) -> tuple[Tensor, int]:
-    """Return (indices, total number) of rows (``dim=1``) or columns (``dim=0``) with a positive label or index 0."""
+    """Return (indices, number of all) of rows (``dim=1``) or columns (``0``) with a positive; index 0 is always in."""
     highest = targets.amax(dim=dim)
     highest[0] = 1  # without any, one is kept, so that the loss stays in the graph
     return (highest > 0).nonzero().squeeze(1), len(highest)
@@ -226,12 +226,12 @@ def _known(targets: Tensor) -> Tensor:
 def _log_sum_exps(
     scores: Tensor, targets: Tensor, side_of: Callable[[Tensor], Tensor], scale: float, views: list[tuple[int, ...]]
 ) -> tuple[Tensor, ...]:
-    """Return log-sum-exps over dimension 1 of ``scores`` in each shape of ``views``, where ``side_of(targets) > 0``."""
+    """Return log-sum-exps of ``scale * scores`` where ``side_of(targets) > 0``, over dim 1 per shape in ``views``."""
     return _LogSumExp.apply(scores, targets, side_of, scale, views) if views else ()
 
 
 class _LogSumExp(torch.autograd.Function):
-    """Log-sum-exp of one score matrix in several shapes, that keeps only its inputs and sums for the backward pass.
+    """Autograd function of :func:`_log_sum_exps`, that keeps only its inputs and sums for the backward pass.
 
     The gradient is computed from the fraction of each term in the sum. ``torch.logsumexp`` computes the gradient from
     the logarithm, and loses digits for scores in the thousands. A sum over nothing has a large negative logarithm.

@@ -43,7 +43,7 @@ def lsep_loss(
         weight: (N,), how often each sample counts; None for once. See :class:`Sets`.
 
     Returns:
-        One value per set: (N,) rows, (C,) columns, a tuple of the two, or (buckets,) joint sets: :meth:`Sets.split`.
+        One value per set: rows (N,), columns (C,) or (buckets, C), tuple of both, joint (buckets,): :meth:`Sets.split`.
         0 for sets without positives or negatives.
     """
     check_above_0(gamma=gamma)
@@ -77,7 +77,7 @@ def zlpr_loss(
         weight: (N,), how often each sample counts; None for once. See :class:`Sets`.
 
     Returns:
-        One value per set: (N,) rows, (C,) columns, a tuple of the two, or (buckets,) joint sets: :meth:`Sets.split`.
+        One value per set: rows (N,), columns (C,) or (buckets, C), tuple of both, joint (buckets,): :meth:`Sets.split`.
     """
     return multi_similarity_loss(logits, targets, way, 1.0, 1.0, logit_bias, bucket_size, weight)
 
@@ -112,7 +112,7 @@ def multi_similarity_loss(
         weight: (N,), how often each sample counts; None for once. See :class:`Sets`.
 
     Returns:
-        One value per set: (N,) rows, (C,) columns, a tuple of the two, or (buckets,) joint sets: :meth:`Sets.split`.
+        One value per set: rows (N,), columns (C,) or (buckets, C), tuple of both, joint (buckets,): :meth:`Sets.split`.
     """
     check_above_0(positive_temperature=positive_temperature, negative_temperature=negative_temperature)
     sets = Sets(targets, way, bucket_size, weight)
@@ -150,7 +150,7 @@ def two_way_loss(
         weight: (N,), how often each sample counts; None for once. See :class:`Sets`.
 
     Returns:
-        One value per set: (N,) rows, (C,) columns, a tuple of the two, or (buckets,) joint sets: :meth:`Sets.split`.
+        One value per set: rows (N,), columns (C,) or (buckets, C), tuple of both, joint (buckets,): :meth:`Sets.split`.
         0 for sets without positives or negatives.
     """
     check_above_0(positive_temperature=positive_temperature, negative_temperature=negative_temperature)
@@ -187,7 +187,7 @@ def softmax_loss(
         weight: (N,), how often each sample counts; None for once. See :class:`Sets`.
 
     Returns:
-        One value per set: (N,) rows, (C,) columns, a tuple of the two, or (buckets,) joint sets: :meth:`Sets.split`.
+        One value per set: rows (N,), columns (C,) or (buckets, C), tuple of both, joint (buckets,): :meth:`Sets.split`.
         0 for sets without positives.
     """
     check_above_0(temperature=temperature)
@@ -230,7 +230,7 @@ def circle_loss(
         weight: (N,), how often each sample counts; None for once. See :class:`Sets`.
 
     Returns:
-        One value per set: (N,) rows, (C,) columns, a tuple of the two, or (buckets,) joint sets: :meth:`Sets.split`.
+        One value per set: rows (N,), columns (C,) or (buckets, C), tuple of both, joint (buckets,): :meth:`Sets.split`.
         0 for sets without positives or negatives.
     """
     check_above_0(gamma=gamma)
@@ -278,7 +278,7 @@ def dr_loss(
         weight: (N,), how often each sample counts; None for once. See :class:`Sets`.
 
     Returns:
-        One value per set: (N,) rows, (C,) columns, a tuple of the two, or (buckets,) joint sets: :meth:`Sets.split`.
+        One value per set: rows (N,), columns (C,) or (buckets, C), tuple of both, joint (buckets,): :meth:`Sets.split`.
     """
     check_above_0(pair_scale=pair_scale, constraint_scale=constraint_scale)
     check_choice('constraint', constraint, CONSTRAINTS)

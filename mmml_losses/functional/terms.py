@@ -73,7 +73,7 @@ class Term:
 
     @property
     def has_slope(self) -> bool:
-        """Whether :meth:`value_and_slope` is defined for this :meth:`value`; if not, autograd differentiates."""
+        """Whether :meth:`value_and_slope` fits :meth:`value`; if a class defines only the latter, autograd is used."""
         return self._has_own_slope
 
     def value(self, logits: Tensor) -> Tensor:
@@ -224,14 +224,14 @@ class AsymmetricPositive(Term):
 
 @dataclass(frozen=True)
 class FocalPositive(AsymmetricPositive):
-    r"""Positive term of the focal loss: :class:`AsymmetricPositive`, :math:`-(1 - p)^\gamma\log p`, with default 2."""
+    r"""Positive focal term, :math:`-(1 - p)^\gamma\log p`: :class:`AsymmetricPositive`, default power 2."""
 
     gamma: float = 2.0
 
 
 @dataclass(frozen=True)
 class FocalNegative(AsymmetricNegative):
-    r"""Negative term of the focal loss: :class:`AsymmetricNegative` without margin, :math:`-p^\gamma\log(1 - p)`."""
+    r"""Negative focal term, :math:`-p^\gamma\log(1 - p)`: :class:`AsymmetricNegative`, default power 2, margin 0."""
 
     gamma: float = FocalPositive.gamma
     margin: float = 0.0
@@ -268,12 +268,12 @@ def _mirrored_focal(mirrored: Tensor, gamma: float, detach_weight: bool = False)
 
 
 def _focused(cost: Tensor, p: Tensor, gamma: float, detach_weight: bool) -> tuple[Tensor, Tensor]:
-    """Return (p^g c, its derivative p^g (g (1 - p) c + p)) for cost c = -log(1 - p), power g; overwrite cost and p."""
+    """Return (p^g c, its v-derivative p^g (g (1 - p) c + p)), c = -log(1 - p), p = sigma(v); overwrite cost and p."""
     if gamma == 0:
         return cost, p
     weight = _power(p, gamma)
     if detach_weight:
-        return cost.mul_(weight), p.mul_(weight)
+        return cost.mul_(weight), p.mul_(weight)  # p^g is a constant
     slope = p.addcmul_(1 - p, cost, value=gamma)
     return cost.mul_(weight), slope.mul_(weight)
 
@@ -518,15 +518,15 @@ NamedTerm = AnyTerm | str | dict
 
 
 def build_positive(term: NamedTerm) -> Term:
-    """Return a positive :class:`Term` from a function of logits, a name in :data:`POSITIVE_TERMS` or a dict.
+    """Return a positive :class:`Term` from a Term, a function of logits, a name in :data:`POSITIVE_TERMS` or a dict.
 
-    A dict has the name as ``type``; optional keys are hyper-parameters of the term and ``weight``, a factor of it.
+    A dict has the name as ``type``, and optionally hyper-parameters and ``weight``, a factor. ValueError for others.
     """
     return _build_term(term, POSITIVE_TERMS, 'positive')
 
 
 def build_negative(term: NamedTerm) -> Term:
-    """Return a negative :class:`Term` from a function, a name in :data:`NEGATIVE_TERMS`, or a dict with this name."""
+    """Return a negative :class:`Term` as :func:`build_positive` does, but with the names of :data:`NEGATIVE_TERMS`."""
     return _build_term(term, NEGATIVE_TERMS, 'negative')
 
 
@@ -574,7 +574,7 @@ _declared: dict[Callable, Callable] = {}
 
 
 def value_and_slope_of(function: Callable) -> Callable[[Callable], Callable]:
-    """Return a decorator for the (cost, derivative) of a plain function of logits. Deprecated by :class:`Term`."""
+    """Return a decorator to register a function for (cost, derivative) of ``function``. Deprecated: write a Term."""
     warnings.warn('value_and_slope_of is superseded by subclasses of Term', DeprecationWarning, stacklevel=2)
 
     def declare(value_and_slope: Callable) -> Callable:

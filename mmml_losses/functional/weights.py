@@ -170,7 +170,7 @@ def _positives_and_negatives(class_frequencies: Tensor, num_samples: float | Ten
 
 
 def _once(vector: Tensor) -> Tensor:
-    """Return a (C,) vector unchanged, such that compiled code computes it once and not again for every sample."""
+    """Return class weights unchanged; compiled code stores a copy, and does not compute them again for every sample."""
     return _materialize(vector) if torch.compiler.is_compiling() else vector
 
 

@@ -1,4 +1,4 @@
-"""Check and convert arrays of scores and labels, without needless copies."""
+"""Check and convert arrays of scores and labels, without needless copies. ``name`` is for the error messages."""
 
 from collections.abc import Iterator, Sequence
 from numbers import Integral
@@ -27,7 +27,7 @@ def as_array(values: ArrayLike | float) -> np.ndarray:
 
 
 def as_scores(scores: ArrayLike, name: str = 'scores') -> np.ndarray:
-    """Return scores as an (N, C) numpy array; raise a ValueError for NaN or another shape. Infinity is allowed."""
+    """Return scores as an (N, C) numpy array; raise a ValueError for NaN, text or another shape. Infinity is valid."""
     array = as_array(scores)
     if array.ndim != 2:
         raise ValueError(f'{name} must have the shape (samples, classes), got {array.shape}')
@@ -91,9 +91,9 @@ def check_whole_number(name: str, value: int, least: int | None = None) -> None:
 
 
 def checked_empty(empty: Empty, is_empty: np.ndarray, what: str) -> Empty:
-    """Return ``empty``: how a mean treats classes or samples (``what``) that have no positive label.
+    """Return ``empty``, how a mean treats classes or samples without a positive: ``'skip'``, ``'zero'`` or ``'error'``.
 
-    Raise a ValueError for an unknown option, or for ``'error'`` if ``is_empty`` marks any class or sample.
+    Raise a ValueError for others, or for ``'error'`` if the mask ``is_empty`` has a True. ``what`` is a plural noun.
     """
     if empty not in ('skip', 'zero', 'error'):
         raise ValueError(f"empty must be 'skip', 'zero' or 'error', got {empty!r}")

@@ -9,7 +9,7 @@ class UsageError(Exception):
 
 
 class MissingDataError(FileNotFoundError):
-    """Files of a dataset do not exist. The message names the expected files, the list ``missing`` the missing files."""
+    """Files of a dataset do not exist. The message names them; the attribute ``missing`` is the list of their paths."""
 
     # A message alone must suffice: exceptions are passed between processes by their arguments.
     def __init__(self, message: str, missing: Sequence[str] = ()):

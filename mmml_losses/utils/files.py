@@ -46,7 +46,7 @@ class FeatureFile:
 
     Raises:
         MissingDataError: The file does not exist.
-        AnnotationError: The file is no ``.npz`` file, or holds anything but arrays with names of their own.
+        AnnotationError: The file is no ``.npz`` file, holds anything but arrays, or two arrays of one name.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -63,7 +63,7 @@ class FeatureFile:
             raise AnnotationError(f'{self.path} has several arrays of one name')
 
     def array(self, name: str) -> 'StoredArray':
-        """Return the array ``name``; raise an AnnotationError if it does not exist or cannot be read safely."""
+        """Return the array ``name``; AnnotationError if it is absent, damaged, a zip bomb, or holds Python objects."""
         if name not in self.names:
             raise AnnotationError(f'{self.path} has no array {name!r}, it has {", ".join(self.names) or "none"}')
         return StoredArray(self.path, name)

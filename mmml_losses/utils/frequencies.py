@@ -73,7 +73,7 @@ def checked_groups(
 
 
 def checked_frequencies(class_frequencies: ArrayLike, num_classes: int | None = None) -> np.ndarray:
-    """Return frequencies as a (C,) array; raise a ValueError for negative or infinite ones, or wrong C."""
+    """Return frequencies as a (C,) array; ValueError unless finite, at least 0, and (if given) ``num_classes`` many."""
     try:
         frequencies = as_array(class_frequencies)
     except (TypeError, ValueError) as error:

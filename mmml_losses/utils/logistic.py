@@ -102,7 +102,7 @@ def fit_bounded_line(
         with_intercept: Whether to fit the intercept; if not, it is 0.
 
     Returns:
-        A tuple (slope, intercept). The slope is 1, or the nearest bound, if all x are equal (all 0 without intercept).
+        A tuple (slope, intercept). The slope is 1 or the nearest bound if all x are equal (without intercept: all 0).
     """
     rate = y.mean()
     centre = x.mean() if with_intercept else 0.0
