@@ -48,7 +48,7 @@ class SPLCLoss(PairLoss):
         return self.function(logits, target, **settings, logit_probabilities=log_odds)
 
     def corrected_targets(self, logits: Tensor, target: Tensor, epoch: int | None = None, **kwargs) -> Tensor:
-        """Return ``target`` (N, C) with 1 at labels that ``epoch`` corrects (counted from 0; None is the Runner's)."""
+        """Return a copy of ``target`` (N, C) with 1 at labels corrected in ``epoch`` (from 0; None is the Runner's)."""
         log_odds = self.link.logit_probabilities(logits)
         return target.masked_fill(F.believed_positives(log_odds, target, self._threshold_of(epoch)), 1)
 
@@ -66,18 +66,17 @@ class LASDLoss(FunctionLoss):
             has 0.1 for VOC12, 0.03 (COCO), 0.015 (NUS) and 0.005 (CUB).
         threshold: The probability above which an unobserved label is a pseudo-positive; for these datasets 0.9, 0.9,
             0.95 and 0.93.
-        expected_positives: Mean number of positive labels of an image; there 1.46, 2.94, 1.89 and 31.4. Theorem 5.4
-            derives ``negative_leverage`` from it. None estimates it by a running mean, over training batches, of the
-            observed and pseudo-positives per image that has a known label. The estimate is shared by all processes of a
-            distributed training, except for class indices (detectors), where each process has its own.
-        negative_leverage: Weight of the other unobserved labels; None to use Theorem 5.4. Not with
-            ``expected_positives``.
+        expected_positives: Mean number of positive labels of an image; for these datasets 1.46, 2.94, 1.89 and 31.4.
+            Theorem 5.4 derives ``negative_leverage`` from it. None estimates it by a running mean, over training
+            batches, of the observed and pseudo-positives per image that has a known label. All processes of a
+            distributed training share the estimate; with class indices (detectors) each process has its own.
+        negative_leverage: Weight of the other unobserved labels; None: Theorem 5.4. Excludes ``expected_positives``.
         gamma_positive: Focusing power of positives and pseudo-positives.
         gamma_negative: Focusing power of the other unobserved labels.
         momentum: Weight of a new batch in the running mean.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
-    The paper adds over the classes and takes the mean over the batch.
+    The paper adds over the C classes and takes the mean over the batch: use ``loss_weight=C`` if all labels are known.
     """
 
     looks_across_samples = True
@@ -112,10 +111,10 @@ class LASDLoss(FunctionLoss):
             self.register_buffer('estimated_positives', torch.zeros(()))
 
     def check_settings(self, **inputs: Any) -> None:
-        """Do nothing: the constructor checks settings after adding ``positive_leverage`` and ``threshold``."""
+        """Do nothing: the constructor checks settings later, together with ``positive_leverage`` and ``threshold``."""
 
     def forward(self, cls_score: Tensor, target: Tensor, *args, **kwargs) -> Tensor:
-        """Return the loss, see :meth:`MultiLabelLoss.forward`. For class indices, no process waits for others."""
+        """Return the loss as :meth:`MultiLabelLoss.forward`. For class indices, processes share no running mean."""
         # Heads of detectors call the loss only where there is something to classify: to wait there for the others may
         # be to wait for ever.
         kwargs['shared'] = not (isinstance(target, Tensor) and target.dim() == 1)
@@ -127,7 +126,7 @@ class LASDLoss(FunctionLoss):
         )
 
     def corrected_targets(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        """Return ``target`` (N, C) with 1 at pseudo-positives: unobserved labels (0) of high probability."""
+        """Return a copy of ``target`` (N, C) with 1 at pseudo-positives: unobserved labels (0) of high probability."""
         return target.masked_fill(F.believed_positives(logits, target, self.settings['threshold']), 1)
 
     def _negative_leverage(self, logits: Tensor, target: Tensor, shared: bool) -> float | Tensor:

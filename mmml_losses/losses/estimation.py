@@ -43,19 +43,20 @@ class EMLoss(FunctionLoss):
 class EMAPLLoss(FunctionLoss):
     """EM + APL, entropy maximisation with asymmetric pseudo-labelling (Zhou et al., 2022).
 
-    The first epochs (warm-up) are :class:`EMLoss`. Each later epoch starts by selecting pseudo-negatives: in each
-    class, the unobserved labels (0) whose probabilities were lowest in the previous epoch. They pay BCE against that
-    probability, which stays their soft label. In the last epoch they are ``negative_share`` of all unobserved labels.
+    The first epochs (warm-up) are :class:`EMLoss`. Each later epoch starts by adding pseudo-negatives to all earlier
+    ones: in each class, those of the other unobserved labels (0) whose probabilities were lowest in the previous epoch.
+    A pseudo-negative costs BCE against this probability, its soft label for the rest of the training. Each of these
+    epochs adds the same number. In the last one, pseudo-negatives are ``negative_share`` of the unobserved labels.
 
-    The loss needs ``sample_idx``. For each label of the training set it stores two log-odds of two bytes: that of this
-    epoch, and that of a pseudo-negative. The checkpoint has both. If a sample occurs several times in an epoch, its
-    largest probabilities count. In evaluation mode the loss reads what it stored and does not write.
+    The loss needs ``sample_idx``. For each label of the training set it stores two log-odds of two bytes: the latest
+    prediction and, of a pseudo-negative, the soft label. The checkpoint has both. If a sample occurs several times in
+    an epoch, its largest probabilities count. In evaluation mode the loss reads what it stored and does not write.
 
     Args:
         alpha: Weight of the entropy.
         beta: Weight of the pseudo-negatives.
         negative_share: Fraction of the unobserved labels of each class that are pseudo-negatives in the last epoch.
-        warmup_epochs: Number of epochs without pseudo-negatives.
+        warmup_epochs: Number of epochs without pseudo-negatives, below ``max_epochs``.
         max_epochs: Number of training epochs; None for that of the running Runner.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
@@ -94,7 +95,7 @@ class EMAPLLoss(FunctionLoss):
     def corrected_targets(
         self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs
     ) -> Tensor:
-        """Return ``target`` with the soft labels of pseudo-negatives, and -1 (unknown) at other unobserved labels.
+        """Return a copy of ``target`` with soft labels at pseudo-negatives, -1 (unknown) at other unobserved labels.
 
         Args:
             logits: Not used.
@@ -130,7 +131,7 @@ class EMAPLLoss(FunctionLoss):
             self.predictions.write(sample_idx, log_odds.masked_fill(target != 0, -math.inf))
 
     def _soft_labels(self, sample_idx: Tensor, target: Tensor) -> Tensor:
-        """Return the stored probabilities of pseudo-negatives, (N, C), and -1 at all other labels."""
+        """Return the stored soft labels of pseudo-negatives, and -1 at all other labels, (N, C) as ``target``."""
         log_odds = self.pseudo_negatives.read(sample_idx, target.size(1)).to(target)
         return log_odds.sigmoid().masked_fill(log_odds.isneginf(), -1)
 

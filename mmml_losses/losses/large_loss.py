@@ -19,7 +19,7 @@ class LargeLoss(PairLoss):
     """Base of the losses that reject or correct the unobserved labels (0) with the largest losses of a batch.
 
     Args:
-        relative_increase: By how much the fraction of large losses among all labels grows each epoch, from 0.
+        relative_increase: By how much the fraction of large losses among known labels grows per epoch; 0.002 is 0.2 %.
         clean_rate: Fraction of labels that are no large losses, in every epoch; None to use ``relative_increase``.
         **kwargs: The terms of :class:`PairLoss`, and the arguments of :class:`MultiLabelLoss`.
     """
@@ -41,7 +41,7 @@ class LargeLoss(PairLoss):
         super().check_settings(clean_rate=1.0)
 
     def large_losses(self, logits: Tensor, target: Tensor, epoch: int | None) -> Tensor:
-        """Return a boolean mask (N, C) of the unobserved labels with the largest losses; ``epoch`` sets how many."""
+        """Return a boolean mask (N, C) of unobserved labels of largest loss: 1 - ``clean_rate_of(epoch)`` of all."""
         return F.large_losses(logits, target, 1 - self.clean_rate_of(epoch), self.settings['negative'])
 
     def clean_rate_of(self, epoch: int | None) -> float:
@@ -84,15 +84,14 @@ class LargeLossCorrection(LargeLoss):
     A temporary correction (LL-Ct) is valid for one batch. The number of corrected labels grows from epoch to epoch. A
     permanent correction (LL-Cp) remains: every batch after the first epoch corrects the same number of further labels.
     It needs ``sample_idx`` and stores a byte for each label of the training set, also in the checkpoint. In evaluation
-    mode it reads these corrections and adds none.
+    mode it reads these corrections and stores no new ones.
 
     Args:
         relative_increase: By how much the corrected fraction of all labels of a batch grows each epoch. For a permanent
             correction: the fraction of its labels that each batch corrects in addition.
         permanent: Whether corrections stay (LL-Cp) or not (LL-Ct).
-        clean_rate: Fraction of labels that are not corrected, in every epoch; None to follow ``relative_increase``. A
-            permanent correction only checks whether it is 1, which corrects nothing; if it is lower, the first epoch
-            corrects, too.
+        clean_rate: Fraction of labels that are not corrected, in every epoch; None to follow ``relative_increase``. If
+            permanent, 1 corrects nothing; a lower value only makes the first epoch correct ``relative_increase``, too.
         positive: Cost of a positive or corrected label, a term as in :class:`PairLoss`.
         negative: Cost of an unobserved label, a term. It also decides which losses are the largest.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
@@ -129,7 +128,7 @@ class LargeLossCorrection(LargeLoss):
         sample_idx: Tensor | None = None,
         **kwargs,
     ) -> Tensor:
-        """Return ``target`` (N, C) with 1 at corrected labels.
+        """Return a copy of ``target`` (N, C) with 1 at corrected labels.
 
         A permanent correction uses the stored corrections of earlier batches only, and not ``logits``.
 

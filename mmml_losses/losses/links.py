@@ -155,7 +155,7 @@ class ScaledLink(Link):
     def fit(self, logits: Tensor, targets: Tensor) -> Fit:
         """Fit the buffers to labelled data: minimise the negative log-likelihood by Newton's method in float64.
 
-        Scales stay between 1/100 and 100.
+        Scales stay between 1/100 and 100. Labels of one kind alone raise a ValueError.
 
         Args:
             logits: Logits of the model, (N, C).

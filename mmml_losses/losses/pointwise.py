@@ -216,7 +216,7 @@ class LASLoss(FunctionLoss):
     Args:
         negative_leverage: Weight of the unobserved labels (0). None is 1 / (C - n) for C classes and n expected
             positives, the balance of Theorem 5.4 without pseudo-positives.
-        expected_positives: Mean number of positive labels of an image. Used if ``negative_leverage`` is None.
+        expected_positives: Mean number of positive labels of an image; ignored if ``negative_leverage`` is given.
         gamma_positive: Focusing power of the positives.
         gamma_negative: Focusing power of the unobserved labels.
         **kwargs: The arguments of :class:`MultiLabelLoss`.

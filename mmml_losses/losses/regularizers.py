@@ -15,8 +15,9 @@ from .core.reduction import Values
 class LabelPairRegularizer(MultiLabelLoss):
     """LPR, label pair regulariser (Cheng and Vasconcelos, Eq. 20).
 
-    It penalises each pair of a positive and a negative label of a sample by how probable the negative is in comparison.
-    Probabilities come from its own link if given, else from that of its :class:`SumLoss`, else the sigmoid.
+    Each pair of a positive and a negative label of a sample costs -log(sigmoid(u - v)), where u and v are their
+    log-odds. The sum is divided by T (T - 1) / 2 for T known labels. Probabilities come from the regulariser's own link
+    if given, else from that of its :class:`SumLoss`, else from the sigmoid.
 
     Args:
         **kwargs: The arguments of :class:`MultiLabelLoss`. ``loss_weight`` is the paper's lambda; ``'mean'`` is over
@@ -65,7 +66,10 @@ class ExpectedPositiveRegularizer(MultiLabelLoss):
 
 @LOSSES.register_module()
 class ConsistencyRegularizer(MultiLabelLoss):
-    """Squared distance between the probabilities for several views of an image (paper of LASD, Eq. 7).
+    """Squared distance between the probabilities for two or more views of an image (paper of LASD, Eq. 7: three).
+
+    It is summed over all pairs of views and all labels but unknown ones (-1). A call needs the logits of the first view
+    as ``cls_score`` and a list of logits, one tensor per other view, as ``views`` (see ``MultiViewClassifier``).
 
     Probabilities come from its own link if given, else from that of its :class:`SumLoss`, else from the sigmoid.
 
@@ -80,12 +84,12 @@ class ConsistencyRegularizer(MultiLabelLoss):
         return 'it compares several views of an image, and a detector sees one'
 
     def values(self, logits: Tensor, target: Tensor, views: Sequence[Tensor] | None = None, **kwargs) -> Tensor:
-        """Return one value per sample, (N,): the sum of the squared distances between any two views.
+        """Return one value per sample, (N,): the squared distances of all pairs of views, added up.
 
         Args:
-            logits: Logits of the image itself, (N, C).
+            logits: Logits of the first view, (N, C).
             target: Labels, (N, C). Unknown labels (-1) are left out; other values do not matter.
-            views: Logits of one or two more views, each (N, C). None raises a ValueError.
+            views: Logits of the other views, each (N, C). None, an empty list or another shape raises a ValueError.
             **kwargs: Not used.
         """
         if not views:

@@ -36,7 +36,7 @@ class FrequencyLoss(FunctionLoss):
         super().check_settings(**self._by_name(torch.ones(2), torch.tensor(2.0)))
 
     def _by_name(self, counts: Tensor, num_samples: Tensor) -> dict[str, Tensor]:
-        """Return the arguments of ``function`` by name: ``class_frequencies``, and ``num_samples`` if it needs that."""
+        """Return arguments for ``function``: ``class_frequencies``, and ``num_samples`` if ``needs_num_samples``."""
         numbers = dict(num_samples=num_samples) if self.needs_num_samples else {}
         return dict(class_frequencies=counts, **numbers)
 
@@ -58,8 +58,8 @@ class WeightedBCELoss(FrequencyLoss):
 
     Args:
         class_frequencies, num_samples: Training images per class and in total, see :class:`FrequencyLoss`.
-        smoothing: Power s: a class of n images has the weight n^-s, scaled to a mean of 1. Within a class, positives
-            and negatives weigh equally in all (see :func:`mmml_losses.functional.frequency_balanced_weights`).
+        smoothing: Power s: negatives of a class of n images weigh n^-s each, scaled to a mean of 1 over classes; its
+            positives have the same total weight (see :func:`mmml_losses.functional.frequency_balanced_weights`).
         positive, negative: Terms (costs) of positive and negative labels, see :class:`PairLoss`.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
@@ -73,7 +73,7 @@ class ReweightedBCELoss(FrequencyLoss):
 
     Args:
         class_frequencies, num_samples: Training images per class and in total, see :class:`FrequencyLoss`.
-        mode: ``'inverse_sqrt'``, as the paper of DR reports it, or ``'inverse'``.
+        mode: Weight for n of M images: ``'inverse_sqrt'``, sqrt(M / n), as in the paper of DR; ``'inverse'``, M / n.
         positive, negative: Terms (costs) of positive and negative labels, see :class:`PairLoss`.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
@@ -90,9 +90,11 @@ class CBFocalLoss(FrequencyLoss):
 
     Args:
         class_frequencies: Training images per class, see :class:`FrequencyLoss`. ``num_samples`` is not needed.
-        beta: In [0, 1): 0 weighs all alike, towards 1 it becomes the inverse frequency. The default is DB's code's.
-        mode: ``'by_class'`` for one weight per class; ``'average_n'``, ``'average_w'`` or ``'min_n'`` for one per
-            image, from the classes of its positives (see :func:`mmml_losses.functional.class_balanced_weights`).
+        beta: In [0, 1), for the weight w(n) = (1 - beta) / (1 - beta^n) of n training images: 0 weighs all alike,
+            towards 1 w becomes the inverse frequency. The default is from the code of DB (:class:`DBLoss`).
+        mode: ``'by_class'`` weighs each class by w(n). The others weigh each image by its positive classes:
+            ``'average_n'`` by w of their mean n, ``'average_w'`` by their mean w, ``'min_n'`` by w of their smallest n.
+            An image without positives weighs 1 - beta (see :func:`mmml_losses.functional.class_balanced_weights`).
         gamma: Focusing power; 0 is CB over BCE.
         balance: Factor of the whole loss in DB's code.
         **kwargs: The arguments of :class:`MultiLabelLoss`.

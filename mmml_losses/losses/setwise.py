@@ -38,8 +38,9 @@ class SetwiseLoss(FunctionLoss):
 
     Detectors pass anchors, queries or proposals as samples: class indices that include the background C. For
     ``'class'`` and ``'both'`` they need a ``bucket_size``, so that the cost is linear in their number. They are
-    shuffled first, because consecutive anchors are neighbours in the image. Anchors of weight 0 are left out. For
-    ``'sample'`` the loss must not be 0 without a positive, because most anchors have none.
+    shuffled first, because consecutive anchors are neighbours in the image. Anchors of weight 0 are left out. A
+    ValueError is raised without a needed ``bucket_size``, for ``'joint'``, with ``across_ranks``, and for ``'sample'``
+    if the loss is 0 without a positive, because most anchors have none.
     """
 
     pointwise = False

@@ -12,14 +12,14 @@ from .links import Link
 
 @LOSSES.register_module()
 class SumLoss(MultiLabelLoss):
-    """Sum of losses and regularisers, each with its own ``loss_weight`` and ``reduction``.
+    """Sum of losses and regularisers, each with its own ``loss_weight`` and ``reduction``, ``'mean'`` or ``'sum'``.
 
     The link of the sum, unless ``link`` is given, is the link of its first pointwise loss. Losses that compare labels
     and have no link of their own, such as LPR, use the link of the sum.
 
     Args:
         losses: Dict from name to loss, or to its config. The names appear in the training log. They must not contain
-            ``'loss'``, because MMEngine would add a logged value of such a name to the total.
+            ``'loss'``, because MMEngine would add a logged value of such a name to the total, and no dots.
         loss_weight: Factor of the whole sum.
         link: Replaces the link of the first pointwise loss, or scales its log-odds (:class:`TemperatureLink`).
         use_sigmoid: Must be True, see :class:`MultiLabelLoss`.
@@ -74,7 +74,7 @@ class SumLoss(MultiLabelLoss):
     def parts(
         self, cls_score: Tensor, target: Tensor, reduction_override: str | None = None, **kwargs
     ) -> dict[str, Tensor]:
-        """Return a dict from name to the reduced loss of each part, a scalar, times the ``loss_weight`` of the sum."""
+        """Return a dict from name to each part's reduced loss, a scalar, times the ``loss_weight`` of the sum."""
         if reduction_override == 'none':
             raise ValueError("reduction_override must be 'mean' or 'sum' for SumLoss: its parts differ in shape")
         return {
@@ -91,7 +91,7 @@ class SumLoss(MultiLabelLoss):
         reduction_override: str | None = None,
         **kwargs,
     ) -> Tensor:
-        """Return the sum of :meth:`parts`, a scalar. The arguments are those of :meth:`MultiLabelLoss.forward`."""
+        """Return the sum of :meth:`parts`, a scalar. Arguments as in :meth:`MultiLabelLoss.forward`, no ``'none'``."""
         parts = self.parts(cls_score, target, reduction_override, weight=weight, avg_factor=avg_factor, **kwargs)
         return reduce(torch.add, parts.values())
 

@@ -25,7 +25,7 @@ class ExpertsHead(MultiLabelHead):
     It is BalPoE (Aimar et al., 2023) with a multi-label loss, as in the comparison of the DR paper (see ``DRLoss``).
     Expert :math:`e` is trained by the loss of its logits plus :math:`s_e \log \pi_c`, where :math:`\pi_c` is the
     fraction of training images with class :math:`c`. The larger :math:`s_e`, the more the expert favours rare classes.
-    Predictions leave it out and use the loss's link (map from logits to probabilities), which must have an inverse.
+    Predictions are made without the prior, by the loss's link (map from logits to probabilities); it needs an inverse.
 
     The loss of the head is the mean of the experts' losses, which are logged as ``expert_0`` and so on. Every expert
     has its own copy of the loss module, since a loss may remember samples or estimate quantities.

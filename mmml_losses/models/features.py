@@ -27,7 +27,7 @@ class FeaturePreprocessor(MultiLabelPreprocessor):
     """Data preprocessor for precomputed features: stacks them as float32 and standardises them by the training set.
 
     ``mmml_losses.FeatureStatisticsHook`` computes mean and standard deviation when a training starts. Checkpoints
-    contain them, so that a test on another file uses the values of the training set.
+    contain them, so that a test on another file uses the values of the training set. Without them, an error is raised.
 
     Args:
         standardize: Whether to subtract the mean of each feature and divide by its standard deviation.
@@ -47,7 +47,7 @@ class FeaturePreprocessor(MultiLabelPreprocessor):
         self.feature_deviation = deviation.float().to(self.device)
 
     def forward(self, data: dict, training: bool = False) -> dict:
-        """Return a dict of ``inputs``, (N, D) float32 on the device, standardised if set so, and ``data_samples``."""
+        """Return a dict: ``inputs``, (N, D) float32 on the device, standardised if configured; and ``data_samples``."""
         if self.standardize and self.feature_mean is None:
             raise ValueError(
                 'FeaturePreprocessor does not know the mean of the features: train with mmml_losses.'

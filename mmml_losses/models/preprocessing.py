@@ -28,7 +28,7 @@ class MultiLabelPreprocessor(ClsDataPreprocessor):
       their ``gt_label``. A repeated label counts once.
     - ``batch_augments`` merge images, which then have no single index. In training, samples lose ``sample_idx`` and
       ``true_label``, and losses that remember samples raise an error. ``gt_label`` becomes the positives of
-      ``gt_score``.
+      ``gt_score``. With several views, ``batch_augments`` raise an error in training.
 
     Args:
         num_classes: Number of classes; needed for ``batch_augments`` and ``to_onehot``.

@@ -66,7 +66,7 @@ def _pair(words: np.ndarray, vectors: np.ndarray, file: Path) -> dict[str, np.nd
 
 
 def _read_text(file: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return a dict from word to vector, for the words in ``names`` only: the file may have millions of others."""
+    """Return a dict from word to vector, only for ``names`` and the words in them, as written and in lower case."""
     words = {word for name in names for word in (name, *BETWEEN_WORDS.split(name))}
     wanted = words | {word.lower() for word in words}
     found: dict[str, np.ndarray] = {}

@@ -29,7 +29,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
             or ``'none'``.
         loss_weight: Factor of the loss.
         link: Map from logits to probabilities: a :class:`Link` or its config. ``None`` is the default link of the loss,
-            mostly the sigmoid. A loss that is not pointwise then takes the link of the :class:`SumLoss` around it.
+            mostly the sigmoid. A loss without a value per label then takes the link of the :class:`SumLoss` around it.
         use_sigmoid: Must be True, because every class is scored by itself. MMDetection reads it from the config.
         check_inputs: Whether every call checks that labels are valid and logits are finite. Without the checks, invalid
             input silently gives a wrong loss, and the CPU need not wait for the GPU.
@@ -150,7 +150,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
             target: (N, C) with 1 positive, 0 negative, -1 unknown, or a soft value in [0, 1]; or class indices (N,),
                 where C means background and -1 unknown.
             weight: Factors of the values, of samples (N,) or of labels, (N, C) or flat (N * C,). None without weights.
-            avg_factor: Divisor of the sum under ``'mean'``, in place of the number of known labels (or samples).
+            avg_factor: Divisor for ``'mean'`` instead of the number of known labels (samples); an error for ``'sum'``.
             reduction_override: Replaces ``reduction`` for this call.
             **kwargs: ``epoch`` and ``sample_idx``, for the losses that use them.
         """
@@ -194,7 +194,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
         """Merge the per-sample memory of all processes; ``TrainingSetHook`` calls it each epoch. Do nothing here."""
 
     def adopt_link(self, link: Link) -> None:
-        """Use ``link``, that of a :class:`SumLoss` around this loss, unless it is pointwise or was given a link."""
+        """Use the ``link`` of the :class:`SumLoss` around this loss, unless the loss is pointwise or was given one."""
         if self.adopts_link:
             self.link = link
 
@@ -253,7 +253,7 @@ class FunctionLoss(MultiLabelLoss):
         return None
 
     def check_settings(self, **inputs: Any) -> None:
-        """Call ``function`` once, so that bad settings raise an error. ``inputs`` are arguments but no settings."""
+        """Call ``function`` on zeros, so that bad settings raise an error. ``inputs``: its other arguments."""
         # Without the terms: that of a user may need another number of classes.
         settings = {name: value for name, value in self.settings.items() if name not in TERM_BUILDERS}
         self.function(torch.zeros(1, 2), torch.zeros(1, 2), **inputs, **settings)

@@ -40,12 +40,12 @@ def resolve_max_epochs(max_epochs: int | None, loss_name: str) -> int:
 def require_sample_idx(
     sample_idx: Tensor | Sequence[int] | None, loss_name: str, batch_size: int | None = None
 ) -> Tensor:
-    """Return the indices of a batch's samples in the training set as an int64 tensor, (N,). Check them first.
+    """Return the indices of a batch's samples in the training set as an int64 tensor, (N,).
 
     Args:
-        sample_idx: Indices that the loss was called with. None raises a ValueError.
+        sample_idx: Indices that the loss was called with. None, or other than N integers, raises a ValueError.
         loss_name: Name of the loss, for the error.
-        batch_size: The required number of indices; None to accept any.
+        batch_size: The required N, or a ValueError is raised; None to accept any.
     """
     if sample_idx is None:
         raise ValueError(

@@ -61,13 +61,13 @@ class DetectionProtocol:
 
     @property
     def reason_against_anchors(self) -> str | None:
-        """Reason why the loss cannot train on a detector's anchors, queries and proposals; None if it can."""
+        """Reason why the loss cannot train on a detector's anchors, queries and proposals, as text; None if it can."""
         if self.remembers_samples:
             return 'it remembers every sample of the training set, and anchors are not samples that come again'
         return self.own_reason_against_anchors()
 
     def own_reason_against_anchors(self) -> str | None:
-        """Return why a loss of this subclass cannot train on a detector's anchors; None if it can."""
+        """Return the reason that a subclass adds to :attr:`reason_against_anchors`, as text; None without any."""
         # A method, because torch.compile reads the wrong property through super() (seen in 2.13).
         return None
 
@@ -77,7 +77,7 @@ class DetectionProtocol:
             raise ValueError(f'{type(self).__name__} cannot be the loss of a detector: {self.reason_against_anchors}')
 
     def leave_out_ignored(self, target: Tensor, weight: Tensor) -> Tensor:
-        """Return ``target`` with -1 (unknown) at labels of weight 0; unchanged if ``looks_across_samples`` is False.
+        """Return a copy of ``target`` with -1 at labels of weight 0; ``target`` itself unless ``looks_across_samples``.
 
         MMDetection passes an anchor that it ignores as background of weight 0. A loss that looks across samples must
         not count such an anchor, or compare it with others.

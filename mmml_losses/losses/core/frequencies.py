@@ -77,7 +77,7 @@ class ClassFrequencies(nn.Module):
         return self.source in (None, 'checkpoint')
 
     def count(self, labels: Tensor) -> None:
-        """Count the positives of each class in the labels of the training set. Replace earlier counts.
+        """Set ``counts`` to the number of positives of each class in the training set, and ``num_samples`` to M.
 
         Args:
             labels: (M, C) of M images, with 1 positive, 0 negative, -1 unknown (not counted), or soft: 0.3 adds 0.3.
@@ -91,7 +91,7 @@ class ClassFrequencies(nn.Module):
             self._warn_if_other(*before)
 
     def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (counts, num_samples), (C,) and a scalar, in the dtype of ``logits``. Unknown num_samples is 0."""
+        """Return (counts, num_samples or 0), (C,) and scalar, in ``logits``' dtype. Unknown counts are an error."""
         if not self.known:
             raise ValueError(f'class frequencies are not known yet: {THREE_WAYS}')
         if self.counts.numel() != logits.size(1):
@@ -118,7 +118,7 @@ class ClassFrequencies(nn.Module):
         self.source = source
 
     def _warn_if_other(self, counts: Tensor, num_samples: Tensor) -> None:
-        """Log a warning if the arguments, which are those of a checkpoint, differ from the numbers in use."""
+        """Log a warning if ``counts`` or ``num_samples``, here the checkpoint's, differ from the numbers in use."""
         same = counts.shape == self.counts.shape and bool((counts.to(self.counts) == self.counts).all())
         if same and (num_samples == 0 or self.num_samples == 0 or num_samples.to(self.num_samples) == self.num_samples):
             return
@@ -176,7 +176,7 @@ def load_counts(path: str | Path, num_samples: float | None) -> tuple[np.ndarray
 def check_class_frequencies(
     counts: Sequence[float] | np.ndarray | Tensor, num_samples: float | None
 ) -> tuple[Tensor, float | None]:
-    """Return (counts, num_samples), the counts as a float64 tensor (C,). Raise a ValueError for invalid numbers."""
+    """Return (counts (C,) float64, num_samples). Counts below 0, above num_samples or all 0 raise a ValueError."""
     counts = torch.as_tensor(checked_frequencies(counts), dtype=torch.float64)
     if not counts.numel():
         raise ValueError('class_frequencies must be one number for each class, got none')

@@ -18,7 +18,7 @@ def promote(logits: Tensor) -> Tensor:
 def one_hot_targets(target: Tensor, logits: Tensor) -> Tensor:
     """Return targets (N, C) in the dtype of ``logits``, (N, C). ``target`` has this shape, or is class indices (N,).
 
-    Index C is the background and becomes a row of zeros. Index -1 is unknown and becomes a row of -1.
+    Index C (background) becomes a row of zeros, -1 (unknown) a row of -1. Other indices or shapes raise a ValueError.
     """
     if not isinstance(target, Tensor):
         raise TypeError(f'target must be a tensor, got {type(target).__name__}')
@@ -45,7 +45,7 @@ def one_hot_targets(target: Tensor, logits: Tensor) -> Tensor:
 
 
 def count_known(target: Tensor) -> Tensor | int:
-    """Return the number of known labels (not -1): an int if all are known (seen on CPUs only), else a tensor."""
+    """Return the number of known labels (not -1): an int if all labels of a CPU tensor are known, else a tensor."""
     # On a CPU the minimum takes an eighth of the time of the count; on a GPU it would have to be waited for.
     cheap = target.device.type == 'cpu' and not torch.compiler.is_compiling() and target.numel()
     if cheap and target.amin().item() >= 0:

@@ -133,7 +133,7 @@ class SampleMemory(nn.Module):
         return starts
 
     def _reserve(self, sample_idx: Tensor, classes: int) -> None:
-        """Grow the table to the largest index of ``sample_idx`` and to ``classes`` columns."""
+        """Grow the table to the largest index in ``sample_idx``. ``classes``, its number of columns, must stay."""
         if sample_idx.numel():
             lowest, highest = (bound.item() for bound in sample_idx.aminmax())
             if lowest < 0:
