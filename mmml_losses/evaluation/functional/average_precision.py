@@ -153,7 +153,7 @@ def micro_average_precision(
         scores: (N, C) scores that are comparable between classes, higher is more positive.
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
         empty: Result without any positive: ``'skip'`` NaN, ``'zero'`` 0, ``'error'`` raises a ``ValueError``.
-        convention: ``'exact'`` or ``'voc11'``; the other conventions define no pooled ranking.
+        convention: ``'exact'`` or ``'voc11'``. Others define no pooled ranking and raise a ``ValueError``.
     """
     empty = empty_of(convention, empty)
     if convention in ORDERED:
@@ -185,7 +185,7 @@ def mean_average_precision_of_groups(
 
 
 def fill_empty(precisions: np.ndarray, empty: Empty, what: str) -> np.ndarray:
-    """Return ``precisions`` with 0 in place of NaN if ``empty='zero'``, unchanged if ``'skip'``.
+    """Return a copy of ``precisions`` with 0 for NaN if ``empty='zero'``, else ``precisions`` itself.
 
     NaN means no positive label. ``'error'`` raises a ValueError for NaN; ``what`` is a plural noun for its message.
     """
@@ -197,7 +197,7 @@ _PLURALS = {'class': 'classes', 'sample': 'samples'}
 
 
 def empty_of(convention: Convention, empty: Empty | None) -> Empty:
-    """Return how to count classes without a positive: ``empty``, or the default of the convention if it is None."""
+    """Return ``empty``, if None the convention's default: 'zero' for 'mmpretrain', 'asl', else 'skip'. Check both."""
     if convention not in CONVENTIONS:
         raise ValueError(f'convention must be one of {CONVENTIONS}, got {convention!r}')
     if empty is None:

@@ -35,7 +35,7 @@ class ReliabilityBins:
         counts: (B,) number of (sample, class) pairs with a known label in each bin.
         mean_probability: (B,) mean predicted probability; NaN in an empty bin.
         positive_rate: (B,) fraction of positive labels; NaN in an empty bin.
-        edges: (B + 1,) bin edges, ascending from 0 to 1; by default for bins of equal width.
+        edges: (B + 1,) bin edges, ascending from 0 to 1. None is replaced by the edges of equally wide bins.
         binning: ``'width'`` for bins of equal width, ``'mass'`` for bins of about equally many pairs.
     """
 
@@ -71,7 +71,7 @@ class ReliabilityBins:
 
 
 class ClassReliabilityBins(ReliabilityBins):
-    """Reliability bins of C classes: arrays are (C, B), edges (C, B + 1); ``bins[c]`` holds the bins of class c."""
+    """Reliability bins of C classes: arrays (C, B), edges (C, B + 1); ``bins[c]`` is the ReliabilityBins of class c."""
 
     edges: np.ndarray
 
@@ -256,7 +256,7 @@ def bin_limits(
 
 
 def class_equal_mass_limits(probabilities: np.ndarray, labels: np.ndarray, num_bins: int) -> np.ndarray:
-    """Return the (B - 1, C) inner edges that divide the known probabilities of each class into B equally full bins."""
+    """Return the (B - 1, C) inner edges of B equal-mass bins of each class, of equal width if it has no known label."""
     num_samples, num_classes = probabilities.shape
     limits = np.empty((num_bins - 1, num_classes))
     for columns in row_blocks(num_classes, num_samples):

@@ -111,8 +111,8 @@ def match_detections(
     The rules are those of COCO's evaluation. Detections choose in descending order of score. A detection takes the
     object of its class that has the greatest IoU and is not yet taken, if this IoU reaches the threshold. Otherwise the
     detection is left out if its overlap with an ignored object of its class reaches the threshold. Any number of
-    detections may match one ignored object. Among equal scores or IoUs, COCO goes by input order. Here the greater IoU
-    goes first, then the box further left, then further up. A box from x1 to x2 has the width x2 - x1.
+    detections may match one ignored object. COCO breaks ties by input order. Here, of equal scores, the detection
+    with the greatest IoU chooses first. Other ties go to the box further left, then up. Boxes are x2 - x1 wide.
 
     Args:
         detections: Predicted boxes, scores and labels of the image.

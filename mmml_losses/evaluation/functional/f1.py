@@ -30,7 +30,7 @@ class F1Scores:
         true_positives: (C,) number of samples of each class that are predicted and labelled positive.
         predicted: (C,) number of samples that are predicted positive and have a known label.
         positives: (C,) number of samples that are labelled positive.
-        empty: ``'zero'`` counts classes without a positive as 0 in means over classes, ``'skip'`` leaves them out.
+        empty: ``'zero'``: means count classes without a positive as 0; ``'skip'``: they leave them out, NaN if all are.
         num_ties_cut: Number of samples where top-k predicts one class but not another of equal score.
     """
 
@@ -135,7 +135,7 @@ def f1_scores(
         labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out.
         threshold: Scores of at least the threshold are predicted positive. One number, or (C,) one for each class,
             compared in the dtype of the scores. None is 0.5 unless ``top_k`` is given.
-        top_k: Predict the k classes with the highest scores in each sample, instead of using a threshold. Unknown pairs
+        top_k: Predict the k classes with the highest scores in each sample; ``threshold`` must be None. Unknown pairs
             among the k are left out and not replaced, as in mmpretrain. Ties at the k-th score go to the lowest class
             index; ``num_ties_cut`` counts samples with such ties.
         empty: What classes without a positive label add to means over classes: ``'zero'`` adds 0, as in mmpretrain and
@@ -204,7 +204,7 @@ def best_threshold(
 
 
 def checked_thresholds(threshold: float | ArrayLike, scores: np.ndarray) -> np.ndarray:
-    """Return the threshold, one () or per class (C,), as an array in the dtype of float scores; raise if invalid."""
+    """Return the threshold as an array, () or (C,), in the dtype of float scores; raise for other shapes or NaN."""
     limits = as_array(threshold)
     if limits.shape not in ((), (scores.shape[1],)):
         raise ValueError(

@@ -16,7 +16,7 @@ MEASURES = (*BIN_MEASURES, 'brier', 'nll', *LINE_MEASURES)
 
 
 class ImageSums(NamedTuple):
-    """Sums over the known pairs of each image, and a function that computes measures from the sums of a resample."""
+    """K sums over the known pairs of each image; ``read`` turns sums of R resamples into a dict of (R,) measures."""
 
     sums: np.ndarray  # (N, K)
     read: Callable[[np.ndarray], dict[str, np.ndarray]]  # from (R, K) sums of R resamples to the measures of each
@@ -59,7 +59,7 @@ def calibration_intervals(
         num_bins: Number of bins of the predicted probability, for ACE, MCE and ECE.
         binning: ``'width'`` for bins of equal width, ``'mass'`` for bins of equally many pairs.
         ace: Variant of ACE; see :func:`~mmml_losses.evaluation.calibration_errors`.
-        measures: Some of ``'ace'``, ``'mce'``, ``'ece'``, ``'brier'``, ``'nll'``, ``'slope'`` and ``'intercept'``.
+        measures: Any of ``'ace', 'mce', 'ece'`` (the default), ``'brier', 'nll', 'slope', 'intercept'``.
         num_resamples: Number of resamples.
         confidence: Fraction of the resamples between ``lower`` and ``upper``.
         seed: Seed of the random resamples.
@@ -151,7 +151,7 @@ def _lined(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> ImageS
 
 
 def _solved(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Solve R symmetric 2x2 systems, (3, R) entries 00, 01, 11 and (2, R) right sides; inf or NaN if singular."""
+    """Solve R symmetric 2x2 systems: (3, R) entries 00, 01, 11, (2, R) right sides and result; inf, NaN if singular."""
     h00, h01, h11 = matrices
     g0, g1 = vectors
     return np.stack([h11 * g0 - h01 * g1, h00 * g1 - h01 * g0]) / (h00 * h11 - h01**2)

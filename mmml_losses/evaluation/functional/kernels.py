@@ -55,7 +55,7 @@ def rank_rows(
 
 
 def count_pooled(positives: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Count, over all (scores, labels) blocks, the known entries at or above each of V ascending scores, as (V,)."""
+    """Count known entries of (scores, labels) blocks at or above each of V ascending scores ``positives``, as (V,)."""
     integer = INTEGERS[positives.dtype]
     keys, table = _ordered(positives.view(integer)), np.empty(LARGEST_TABLE + 2, np.int32)
     counts = np.zeros(len(positives) + 1, np.int64)
@@ -66,7 +66,7 @@ def count_pooled(positives: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.nd
 
 
 def _ordered(bits: np.ndarray) -> np.ndarray:
-    """Turn bits of floats into keys (integers in the order of the floats), or keys into bits; both zeros become 0."""
+    """Return new keys (integers in the order of floats) for the floats' bits, or bits for keys; both zeros become 0."""
     return np.where(bits < 0, np.iinfo(bits.dtype).min - bits, bits)
 
 
@@ -100,7 +100,7 @@ def _rank_rows(bits, labels, has_unknown, starts, positives, known_above):
 
 @compiled
 def _memory(num_entries, bits):
-    """Allocate the work arrays of :func:`_count_above` for up to ``num_entries`` keys of the dtype of ``bits``."""
+    """Allocate ``memory`` of :func:`_count_above`: work arrays for ``num_entries`` keys of the dtype of ``bits``."""
     table, of_parts = np.empty(LARGEST_TABLE + 2, np.int32), np.empty(LARGEST_TABLE + 2, np.int32)
     near, counts = np.empty(num_entries + 1, bits.dtype), np.empty(num_entries + 1, np.int64)
     return table, of_parts, np.empty(len(table), np.uint8), near, counts
@@ -108,7 +108,11 @@ def _memory(num_entries, bits):
 
 @compiled
 def _count_above(keys, num_keys, positives, few, memory, known_above):
-    """Write to ``known_above`` how many keys are at or above each ascending positive; by table for over ``few``."""
+    """Write to ``known_above`` (V,) how many of the first ``num_keys`` keys are at or above each of V positives.
+
+    ``keys`` and the ascending ``positives`` are ordered integers. Up to ``few`` positives are compared with every key,
+    more are counted by a lookup table. ``memory`` holds the work arrays of :func:`_memory`, which are overwritten.
+    """
     num_positives = len(positives)
     if num_positives <= few:
         for place in range(num_positives):
@@ -134,7 +138,7 @@ def _pool(bits, labels, positives, table, shift, counts):
 
 @compiled
 def _read_keys(bits, labels, has_unknown, keys):
-    """Write the keys (ordered integers) of the known scores of a row to the front of ``keys``; return their number."""
+    """Write the keys of a row's known scores (all if not ``has_unknown``) to the front of ``keys``; return how many."""
     lowest = np.iinfo(bits.dtype).min
     if not has_unknown:
         for entry in range(len(bits)):
@@ -150,7 +154,7 @@ def _read_keys(bits, labels, has_unknown, keys):
 
 @compiled
 def _read_positives(bits, labels, starts, positives):
-    """Write the positives' scores as keys (ordered integers) from ``starts[row]`` on; sort rows of up to ``FEW``."""
+    """Write the keys of each row's positives from ``positives[starts[row]]`` on; sort only rows of up to ``FEW``."""
     lowest = np.iinfo(bits.dtype).min
     for row in range(bits.shape[0]):
         place = starts[row]
@@ -173,9 +177,10 @@ def _count_from(keys, num_keys, value):
 
 @compiled
 def _fill_table(positives, table):
-    """Cut the range of the ascending positives into intervals of 2^s integers, fill the lookup ``table``, and return s.
+    """Cut the range of the ascending positives into intervals of 2^s integers, overwrite ``table``, and return s.
 
-    ``table[i]`` is the index of the first positive in interval i or after it. Interval 0 lies below all positives.
+    ``table[i]`` is the index of the first positive in interval i or after it, or their number if there is none.
+    Interval 0 lies below all positives. In the names of variables, a part is an interval.
     """
     num_positives = len(positives)
     num_parts = 64
@@ -207,8 +212,10 @@ def _part_of(key, first, last, shift):
 def _count_between(keys, num_keys, positives, table, shift, counts, of_parts, is_shared, near):
     """Increase ``counts[k]`` by the number of keys that have exactly k of the ascending positives at or below them.
 
-    The table divides the range of keys into intervals. Most keys lie in intervals without a positive, and are counted
-    by interval. The few keys in an interval with a positive are collected in ``near`` and compared by binary search.
+    Inputs are the first ``num_keys`` of ``keys``, the V ``positives``, and their ``table`` of intervals and ``shift`` s
+    from :func:`_fill_table`. These work arrays are overwritten: ``of_parts`` (number of keys in each interval),
+    ``is_shared`` (whether the interval has a positive) and ``near`` (keys in intervals with a positive). Most keys lie
+    in other intervals and are counted by interval. The keys in ``near`` are compared by binary search.
     """
     first, last = positives[0], positives[-1]
     num_parts = np.int64(_part_of(last, first, last, shift)) + 1
@@ -354,7 +361,7 @@ def _query_memory(num_images):
 
 @compiled
 def _average_precision(scores, images, memory):
-    """Compute average precision from ``scores`` and indices ``images`` of relevant images; leave out NaN scores."""
+    """Compute average precision of ``scores`` (NaN left out) with relevant indices ``images``; overwrite ``memory``."""
     candidates, positives, spare, known_above, memory_of_counts = memory
     bits, lowest, num_relevant = scores.view(np.int64), np.iinfo(np.int64).min, len(images)
     worst = np.inf
@@ -385,7 +392,7 @@ def _average_precision(scores, images, memory):
 
 @compiled
 def _sort(keys, spare, stops):
-    """Sort ``keys`` in place, almost in linear time: first into equal intervals of their range, then within each."""
+    """Sort ``keys`` in place in almost linear time, by intervals; overwrite the work arrays ``spare`` and ``stops``."""
     if len(keys) <= FEW:
         keys.sort()
         return

@@ -116,7 +116,10 @@ class LabelSummary:
         )
 
     def to_dict(self) -> dict:
-        """Return a dict for JSON: totals, counts per class, ``class_frequencies`` and ``num_samples`` (for losses)."""
+        """Return a dict for JSON: totals, and a list ``classes`` with the name, group and counts of each class.
+
+        ``class_frequencies`` and ``num_samples``, after the change, are for the losses' arguments of these names.
+        """
         group_of = {index: name for name, members in self.groups.items() for index in members}
         per_class = dict(before=self.before.counts, after=self.after.counts, unknown=self.after.unknown)
         per_class |= dict(hidden=self.hidden, hidden_as_unknown=self.hidden_as_unknown, added=self.added)
@@ -175,8 +178,8 @@ def summarize_labels(
         observed: (N, C) labels that the dataset returns: 1, 0, -1 for unknown, or soft values in [0, 1].
         true: (N, C) labels of the same images before the change. None if no label was changed.
         original: (M, C) labels of all images before some images were left out. None if no image was left out.
-        medium_from: Fewest images of a medium class; a class with fewer is a tail class.
-        head_from: Fewest images of a head class.
+        medium_from: Fewest images of a medium class, by default 20; a class with fewer is a tail class.
+        head_from: Fewest images of a head class, by default 100.
     """
     observed = _checked_labels(observed, 'observed')
     true = observed if true is None else _checked_labels(true, 'true')

@@ -49,8 +49,8 @@ class PositiveRanks(NamedTuple):
 def positive_ranks(scores: np.ndarray, labels: np.ndarray, by: By) -> Iterator[tuple[slice, PositiveRanks]]:
     """Rank the samples of each class (``by='class'``) or the classes of each sample (``by='sample'``), in blocks.
 
-    Yield (slice, ranks): the classes (samples) of a block, and the ranks of their positives. ``scores`` and ``labels``
-    are (N, C) arrays from :func:`.arrays.as_scores` and :func:`.arrays.as_labels`.
+    Yield (slice, ranks): the classes (samples) of a block, and the ranks of their positives, whose ``rows`` count from
+    the slice's start. Pass (N, C) arrays as from :func:`.arrays.as_scores` and :func:`.arrays.as_labels`.
     """
     compiled = load_compiled() if _is_large(scores) else None
     blocks = row_blocks(*scores.shape)
@@ -100,7 +100,7 @@ def _is_large(scores: np.ndarray) -> bool:
 def _sorted_counts(
     scores: np.ndarray, labels: np.ndarray, num_positives: np.ndarray, num_known: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return two (V,) arrays, by row: ascending scores of positives, and numbers of known entries at or above each."""
+    """Return, row by row, the ascending scores (V,) of the positives and the numbers (V,) of known entries >= each."""
     num_entries = scores.shape[1]
     rows = np.repeat(np.arange(len(scores)), num_positives)
     positives = scores[labels == 1]
@@ -126,8 +126,8 @@ def _with_ties(values: np.ndarray, known_above: np.ndarray, num_positives: np.nd
 def _count_below(ascending: np.ndarray, values: np.ndarray, num_values: np.ndarray) -> np.ndarray:
     """Count, for each value, the entries of its row in ``ascending`` (R, E) that are below the value.
 
-    ``values`` (V,) hold ``num_values[0]`` values of the first row, then those of the second row, and so on. Return the
-    (V,) counts in the order of the rows, but in any order within a row.
+    ``values`` (V,) hold ``num_values[0]`` values of the first row, then those of the second row, and so on. Return (V,)
+    counts, row by row. The counts of one row may be in another order than its values.
     """
     if len(ascending) < MANY_ROWS:
         values_of_rows = np.split(values, np.cumsum(num_values)[:-1])

@@ -75,7 +75,7 @@ class Predictions:
 
 
 def save_predictions(path: str | os.PathLike, predictions: Predictions) -> None:
-    """Write predictions to one ``.npz`` file. An interrupted call leaves no incomplete file.
+    """Write predictions to one file, whose name must end with ``.npz``. An interrupted call leaves no incomplete file.
 
     The file holds plain arrays (``scores``, ``labels``, ``class_names``, ``image_paths``, ``sample_idx``, and
     ``true_labels`` if they are known), so ``numpy.load`` opens it without this package.
@@ -113,11 +113,7 @@ def checked_npz_path(path: str | os.PathLike, name: str = 'path') -> Path:
 
 
 def log_odds_of(probabilities: ArrayLike) -> Tensor:
-    """Compute float64 log-odds. Those of 0 and 1 are finite, but so large that a float32 sigmoid returns 0 and 1 again.
-
-    Args:
-        probabilities: (N, C) predicted probabilities in [0, 1].
-    """
+    """Return finite float64 log-odds of (N, C) probabilities in [0, 1]; a float32 sigmoid restores 0 and 1 exactly."""
     values = torch.tensor(as_probabilities(probabilities), dtype=torch.float64)
     return values.logit().clamp(LOWEST_LOG_ODDS, HIGHEST_LOG_ODDS)
 

@@ -100,14 +100,14 @@ def clip_of(probabilities: np.ndarray, clip: float | None) -> float:
 
 
 def sample_sums(values: np.ndarray, labels: np.ndarray, score: PairScore) -> np.ndarray:
-    """Compute the sum of ``score`` over the known pairs of each sample, as (N,); 0 without a known pair."""
+    """Compute (N,) sums of ``score(values, labels == 1)`` over the known pairs of each sample; 0 if none is known."""
     return np.concatenate([np.zeros(0), *(scores.sum(axis=1) for scores, _ in _scored(values, labels, score))])
 
 
 def _sums(
     values: np.ndarray, labels: ArrayLike, score: PairScore, name: str = 'probabilities'
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (sums, counts), both (C,): the sum of ``score`` over the known pairs of each class, and their number."""
+    """Return (C,) sums of ``score(values, labels == 1)`` over the known pairs of each class, and (C,) pair counts."""
     totals, counts = np.zeros(values.shape[1]), np.zeros(values.shape[1], dtype=np.int64)
     for scores, known in _scored(values, as_labels_of(values, labels, name), score):
         totals += scores.sum(axis=0)
@@ -116,7 +116,7 @@ def _sums(
 
 
 def _scored(values: np.ndarray, labels: np.ndarray, score: PairScore) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (scores, known) for blocks of rows: ``score`` of each pair (0 if unknown), and a mask of known pairs."""
+    """Yield ``score(values, labels == 1)`` (0 if unknown) and a mask of known pairs, (n, C) for a block of n rows."""
     for rows in row_blocks(*values.shape):
         scores, known = score(values[rows].astype(np.float64), labels[rows] == 1), labels[rows] >= 0
         yield np.where(known, scores, 0.0), known
@@ -210,7 +210,7 @@ def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Cali
 def _guess(probabilities: np.ndarray, labels: np.ndarray, clip: float, known: LogOddsRange) -> np.ndarray:
     """Return the (2,) start of Newton's method: offset and slope of a line over (log-odds - mean) / width of ``known``.
 
-    The line is fitted to every k-th row of a large matrix, or has slope 0 and the log-odds of the positive rate.
+    The line is fitted to every k-th row of a large matrix. Otherwise it is flat: the log-odds of the positive rate.
     """
     stride = probabilities.size // arrays.BLOCK_ENTRIES
     if 1 < stride < len(probabilities):

@@ -99,8 +99,8 @@ def query_retrieval(
     All queries with :math:`|P| \ge` ``min_positives`` and :math:`|P| + |N| \le` ``max_conditions`` are evaluated if
     there are at most ``budget``. Otherwise a sample is evaluated. Its strata are the queries of equal (:math:`|P|`,
     :math:`|N|`). All queries of a stratum with a relevant image are equally likely (:class:`.sampling.StratumSampler`).
-    Larger strata get more queries (:func:`.sampling.share_out`). A stratum whose part of the sample would be all its
-    queries is evaluated whole. The means have 95 % intervals (:func:`combine`).
+    Larger strata get more queries (:func:`.sampling.share_out`, which also chooses small strata to evaluate whole). The
+    means have 95 % intervals (:func:`combine`).
 
     Args:
         probabilities: (N, C) predicted probabilities :math:`\eta` in [0, 1].
@@ -115,7 +115,7 @@ def query_retrieval(
         num_workers: Number of threads, with the same result; by default one for each processor of the process.
         use_numba: True or False to use compiled kernels or numpy, with the same result; None uses kernels if possible.
         progress: Whether to draw a progress bar.
-        log: Function that is called with lines of text: first the number of queries, later the progress.
+        log: Function called with lines of text: the number of queries, then progress if no bar is drawn. None: silent.
     """
     check_settings(max_conditions, min_positives, budget, sample_size, seed, num_workers)
     if checkpoint_file is not None:
@@ -258,6 +258,8 @@ def _all_strata(
     """Evaluate all queries; return a dict from (number of required, number of excluded classes) to Stratum.
 
     Only queries whose required classes occur together in an image are computed: no other query has a relevant image.
+    ``space`` maps the same keys to numbers of queries, as from :func:`count_queries`. ``module`` has the function
+    ``evaluate_subtree``; ``run`` is :func:`run_threads` with ``num_workers``, ``progress`` and ``log`` given.
     """
     required = [each for each in positive_sets(table, max_conditions) if (len(each), 0) in space]
     sizes = [

@@ -188,7 +188,7 @@ def relevant_images(labels: ArrayLike, positives: Collection[int], negatives: Co
 
 
 def _index_of(name: str, class_names: Sequence[str], text: str) -> int | None:
-    """Return the index of the class ``name``, ignoring case if no name matches exactly; None if there is none."""
+    """Return the index of class ``name``, ignoring case if none is equal, or None; raise with ``text`` for several."""
     same = [index for index, known in enumerate(class_names) if known == name]
     found = same or [index for index, known in enumerate(class_names) if known.lower() == name.lower()]
     if len(found) > 1:
@@ -292,10 +292,8 @@ def evaluate_subtree(conditions: np.ndarray, depth: int, table: ConditionTable) 
     """Evaluate one query of required classes, and all queries that also exclude 1 to ``depth`` classes.
 
     :mod:`..kernels` has compiled versions of this and the next two functions, with the same result to the last bit.
-
-    Returns:
-        (counts, sums), both (depth + 1,), indexed by the number of excluded classes: the number of queries with a
-        relevant image, and the sum of their average precisions.
+    ``conditions`` are the required classes. Return (counts, sums), both (depth + 1,), indexed by the number of excluded
+    classes: the number of queries with a relevant image, and the sum of their average precisions.
     """
     counts, totals = np.zeros(depth + 1, dtype=np.int64), np.zeros(depth + 1)
 

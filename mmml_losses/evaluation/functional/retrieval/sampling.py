@@ -37,7 +37,7 @@ class Stratum:
 
     @classmethod
     def of_all(cls, size: int, num_queries: int, total: float) -> 'Stratum':
-        """Build a stratum with every query evaluated; ``total`` is the sum of ``num_queries`` average precisions."""
+        """Build a stratum from all ``size`` queries; ``total`` sums the ``num_queries`` defined average precisions."""
         return cls(size, num_queries, 0.0, total / num_queries if num_queries else nan, 0.0, num_queries)
 
 
@@ -83,7 +83,7 @@ class StratumSampler:
         return kept, num_accepted
 
     def estimate(self, num_draws: int, num_accepted: int, precisions: np.ndarray) -> Stratum:
-        """Return the Stratum: number of queries estimated from accepted draws, mean from ``precisions`` of some."""
+        """Estimate the Stratum: number of queries by the accepted fraction, mean by ``precisions`` of accepted ones."""
         share, known = num_accepted / num_draws, len(precisions)
         return Stratum(
             size=self.size,
@@ -121,7 +121,7 @@ def sample_strata(
 
     Strata that :func:`share_out` omits are evaluated whole. ``space`` maps strata to their numbers of queries, and
     ``sample_size`` is the number of queries to evaluate. ``module`` has ``first_relevant`` and ``evaluate_queries``;
-    ``run`` is :func:`.measure.run_threads` with its settings given.
+    ``run`` is :func:`.measure.run_threads` with ``num_workers``, ``progress`` and ``log`` given.
     """
     samplers = {counts: StratumSampler(counts, size, table, module) for counts, size in space.items()}
     shares = {counts: sampler.draw((seed, 0), PILOT_DRAWS, 0)[1] / PILOT_DRAWS for counts, sampler in samplers.items()}
@@ -201,7 +201,7 @@ def all_queries(num_classes: int, counts: Counts) -> np.ndarray:
 
 
 def _distinct(generator: np.random.Generator, sizes: np.ndarray, number: int) -> np.ndarray:
-    """Draw ``number`` distinct integers in [0, size) for each of ``sizes``, as ascending rows, all equally likely."""
+    """Draw ``number`` distinct integers in [0, size), uniformly, for each of n ``sizes``: (n, number), sorted rows."""
     chosen = np.empty((len(sizes), number), dtype=np.int64)
     for column in range(number):
         value = generator.integers(0, sizes - column)
@@ -213,6 +213,6 @@ def _distinct(generator: np.random.Generator, sizes: np.ndarray, number: int) ->
 
 
 def _nth(flags: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """Return the columns of true flags: in each row, the n-th true one for each n, from 0, in the row of ``ranks``."""
+    """Return, for each k (from 0) in ``ranks``, the column of the (k + 1)-th true value in this row of ``flags``."""
     order = np.cumsum(flags, axis=1, dtype=np.int32)
     return np.stack([(order <= rank[:, None]).sum(axis=1) for rank in ranks.T], axis=1) if ranks.size else ranks
