@@ -22,7 +22,7 @@ DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 def require_data(cfg: Config, config_file: str) -> list[tuple[dict, BaseDataset]]:
     """Raise a MissingDataError that lists the missing files of all datasets of a config. No annotations are loaded.
 
-    The error suggests tools that write missing label files, or a config in the same folder that needs no download.
+    The error names ``config_file``, the path of ``cfg``, and tools for label files or a config that needs no download.
 
     Returns:
         A list of pairs (settings, dataset) for the datasets of this package: the dict in the config, and the dataset
@@ -105,7 +105,7 @@ def with_datasets(settings: Any, built: Sequence[tuple[dict, BaseDataset]]) -> A
 
 
 def _missing_files_of_others(cfg: Config) -> Iterator[str]:
-    """Yield the missing local annotation files and image folders of other projects' datasets, such as MMDetection's."""
+    """Yield paths of missing local annotation files and image folders of other projects' datasets (MMDetection's)."""
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
         others = [settings for settings, kind in _dataset_settings(cfg) if not hasattr(kind, 'missing_files')]
     for settings in others:
@@ -130,10 +130,10 @@ def _dataset_settings(cfg: Config) -> list[tuple[dict, type]]:
 
 
 def digits_sibling(config_file: Path) -> Path | None:
-    """Return the config of the same method on DigitScenes, a dataset without download; None if the folder has none.
+    """Return the path of a config in the same folder on DigitScenes, a dataset without download.
 
-    For ``spa_lpr_coco.py`` it is ``spa_lpr_digits.py`` in the same folder. If that is missing, return the config on
-    DigitScenes that shares the most leading words of the name, or else ``spa_lpr_digits.py``.
+    Its name shares as many leading words as possible: for ``asl_coco.py`` it is ``asl_digits.py``, or the first
+    ``asl_*_digits.py``. If no name shares a word, return ``spa_lpr_digits.py``, or None if that is missing, too.
     """
     stem = config_file.stem
     while stem:
@@ -149,8 +149,8 @@ def digits_sibling(config_file: Path) -> Path | None:
 def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:
     """Build the dataset of a dataloader (``'train'``, ``'val'`` or ``'test'``); ``cfg`` loses its other dataloaders.
 
-    Files of the other dataloaders may be missing. Images may be missing, too, if the dataset is a reader of this
-    package (no wrapper). Image paths then lead to the folder of the annotations, and only the file names are right.
+    Errors name ``config_file``, the path of ``cfg``. Files of other dataloaders may be missing, and images of this
+    package's readers, too. Image paths then lead to the folder of the annotations, and only the file names are right.
 
     Raises:
         UsageError: The config has no such dataset, or the dataset cannot be built.

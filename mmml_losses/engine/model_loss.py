@@ -112,9 +112,10 @@ def _alpha_of(loss: dict) -> float:
 
 
 def new_link(method: str, num_classes: int, base: Link | None = None) -> ScaledLink:
-    """Return an unfitted link (logits to probabilities) that scales log-odds by ``method``, a key of ``METHODS``.
+    """Return an unfitted link (logits to probabilities) by ``method``: ``'temperature'``, ``'platt'`` or ``'vector'``.
 
-    ``base`` is the link whose log-odds are scaled; None takes the loss's link. ``num_classes`` is for ``'vector'``.
+    It scales the log-odds of ``base``; if that is None, of the default link of its loss, or without a loss its input.
+    Only ``'vector'`` needs ``num_classes``.
     """
     kind = METHODS[method]
     return kind(num_classes, base) if kind is VectorLink else kind(base)
@@ -136,7 +137,7 @@ def describe_link(link: ScaledLink, targets: Tensor) -> str:
 def phi_link_of(runner: Runner) -> Link:
     """Return the link that undoes the bias of Focal or ASL, with the parameters of the loss in a Runner's model.
 
-    The loss must be Focal or ASL with the sigmoid link, or a sum whose first pointwise part is such a loss.
+    Raise a UsageError unless the loss is Focal or ASL with the sigmoid link, or a sum whose first pointwise part is.
     """
     model = runner.model.module if is_model_wrapper(runner.model) else runner.model
     place = find_loss_place(runner.cfg, model)

@@ -47,10 +47,10 @@ Plain = str | float | bool | None
 
 
 def train(cfg: Config, datasets: Sequence[tuple[dict, BaseDataset]] = ()) -> Runner:
-    """Train the model of a config and return the Runner. The training starts from the config's ``load_from``.
+    """Train the model of a config and return the Runner. Without ``resume``, load the weights of ``load_from``, if any.
 
-    With ``resume`` and no ``load_from`` it goes on from the latest checkpoint in ``work_dir``. ``datasets`` are pairs
-    from :func:`mmml_losses.engine.config_data.require_data`, which are not built again.
+    With ``resume`` go on from that checkpoint, or without ``load_from`` from the latest in ``work_dir``. ``datasets``,
+    pairs from :func:`mmml_losses.engine.config_data.require_data`, are not built again.
     """
     resume, checkpoint = cfg.get('resume', False), cfg.get('load_from')
     if resume and checkpoint is None:
@@ -110,8 +110,8 @@ def latest_checkpoint(folder: str) -> Path | None:
 def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
     """Check a checkpoint before MMEngine opens it, and return the path of the local file to open.
 
-    A checkpoint at an http(s) address is downloaded first: MMEngine would unpickle it without protection. A warning is
-    logged if the checkpoint was trained with another loss.
+    Download it from an http(s) address first: MMEngine would unpickle it without protection. Raise a CheckpointError if
+    it has more than weights and MMEngine's log. Log a warning if the checkpoint was trained with another loss.
 
     Args:
         path: A file or an http(s) address.
@@ -157,7 +157,7 @@ def describe_loss(loss: Mapping | list | str) -> str:
 
 
 def flat_settings(settings: Mapping) -> dict[str, Plain]:
-    """Return the settings that results depend on as a flat dict with dotted keys, such as ``'model.head.type'``."""
+    """Return the settings that results depend on (not ``PLACES``) as a flat dict with keys as ``'model.head.type'``."""
     return dict(pair for key, value in settings.items() if key not in PLACES for pair in _flatten(key, value))
 
 

@@ -24,7 +24,7 @@ from ..utils.files import replacing
 
 
 class Figures(NamedTuple):
-    """Errors of probabilities: mean negative log-likelihood; calibration errors ACE, ECE and MCE in percent."""
+    """Errors of probabilities: mean negative log-likelihood ``nll``; ``ace``, ``ece`` and ``mce`` in percent."""
 
     nll: float
     ace: float
@@ -110,7 +110,7 @@ def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> 
 
 
 def _base_of_new_link(loss: MultiLabelLoss, config: dict | str | Link | None) -> tuple[Link, dict | None]:
-    """Return (link, link config) of a loss before any fit; the config is None if the loss has the link by default."""
+    """Return (link before any fit, its config or None if default); ``config`` is the config of the link in ``loss``."""
     link = loss.link
     if config is None:
         # A sum provides the link of its first part, and MMEngine writes the keys of a config in alphabetical order.
@@ -141,7 +141,7 @@ def write_calibrated(
 
     Args:
         file: The checkpoint to write. The config has the same name with ``.py``.
-        comment: First line of the config.
+        comment: Text of the first line of the config, without ``#``.
         cfg: The config of the model; its loss is replaced in place.
         checkpoint: Content of the trained checkpoint. Only its weights and ``meta`` are copied, so no training can be
             resumed from ``file``.

@@ -119,7 +119,10 @@ class FeatureParts:
 
 
 def prepare_split(cfg: Config, name: str, config_file: str) -> Split:
-    """Build the Split of the dataloader ``name``: its dataset unaugmented, in order and with each image once."""
+    """Build the Split of a dataloader: its dataset unaugmented, in order, each image once. ``cfg`` is not changed.
+
+    ``name`` is ``'train'``, ``'val'`` or ``'test'``; ``config_file``, the path of ``cfg``, is for missing-data errors.
+    """
     cfg = deepcopy(cfg)
     loader = cfg.get(f'{name}_dataloader')
     while loader is not None and type_name(loader.dataset).rpartition('.')[2] in REPEATING:

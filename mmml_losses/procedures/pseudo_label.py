@@ -30,7 +30,7 @@ MOST_CORRECTED = 10
 
 
 def correct_labels(labels: np.ndarray, probabilities: np.ndarray, threshold: float) -> np.ndarray:
-    """Return labels (N, C) int8: positive if the probability is above the threshold, otherwise the given label.
+    """Return new labels (N, C) int8: positive if the probability is above the threshold, otherwise the given label.
 
     Args:
         labels: Given labels (N, C) with 1 positive, 0 negative or unobserved, -1 unknown.
@@ -72,8 +72,8 @@ def describe_correction(before: np.ndarray, after: np.ndarray, classes: Sequence
 def write_pseudo_labels(cfg: Config, out: Path, threshold: float, made_by: Mapping) -> str | None:
     """Let a trained model correct the labels of a dataset, and write the corrected labels to the label file ``out``.
 
-    :func:`label_with_the_test_run` has prepared ``cfg``, whose ``load_from`` is the checkpoint. ``made_by`` is stored
-    in the file as the origin of the labels. Return a text on the added labels on the main process, None on the others.
+    :func:`label_with_the_test_run` has prepared ``cfg``, whose ``load_from`` is the checkpoint. ``made_by`` is a dict
+    for json, stored as the origin of the labels. Return a text on the added labels on the main process, else None.
     """
     samples, probabilities = predict_labels(running.build_runner(cfg))
     if probabilities is None:  # they are on the main process

@@ -78,7 +78,7 @@ class SelfTraining:
         return self.folder / f'round_{number}_labels' / LABEL_FILE
 
     def config_of(self, number: int, stage: str) -> Config:
-        """Return the config of a stage on the corrected labels of round ``number``; ``stage`` is its folder's name."""
+        """Return the config of the stage in folder ``stage``, on the labels of round ``number`` (0: not corrected)."""
         cfg = deepcopy(self.cfg)
         for earlier in range(1, number + 1):
             cfg.train_dataloader.dataset = ConfigDict(

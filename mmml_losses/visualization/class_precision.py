@@ -96,7 +96,7 @@ def _draw_frequencies(axes: Axes, frequencies: np.ndarray) -> None:
 
 
 def _draw_groups(upper: Axes, lower: Axes, groups: Mapping[str, Sequence[int]], order: np.ndarray) -> None:
-    """Mark and name each group whose classes are neighbours in ``order``, the class indices from left to right."""
+    """Mark in both axes, and name above ``upper``, groups contiguous in ``order`` (class indices, left to right)."""
     place_of = np.argsort(order)
     for number, (name, members) in enumerate(groups.items()):
         places = np.sort(place_of[list(members)])

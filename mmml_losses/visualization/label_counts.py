@@ -118,7 +118,7 @@ def _places_across(axes: Axes, *ranks: float) -> np.ndarray:
 
 
 def _side_by_side(centres: list[float], widths: list[float], gap: float = 0.015) -> list[float]:
-    """Return centres of texts in a row, moved so that texts do not overlap or leave [0, 1]. All are axes fractions."""
+    """Return centres of texts, moved to keep texts in [0, 1] and ``gap`` apart; all are fractions of the axes width."""
     lefts, end = [], 0.0
     for centre, width in zip(centres, widths, strict=True):
         lefts.append(max(end, centre - width / 2))

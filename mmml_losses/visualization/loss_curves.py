@@ -48,7 +48,7 @@ def parse_loss(text: str) -> dict:
     """Return the config ``dict(type=..., ...)`` of a loss written in Python.
 
     The text is the name of a loss, or a call such as ``AsymmetricLoss(gamma_negative=4, margin=0.05)`` whose arguments
-    are keywords with plain values: numbers, strings, lists and dicts.
+    are keywords with plain values: numbers, strings, lists and dicts. Any other text raises a ValueError.
     """
     example = 'such as HillLoss or AsymmetricLoss(gamma_negative=4)'
     try:

@@ -43,7 +43,7 @@ dt { color: var(--muted); } dd { margin: 0; overflow-wrap: anywhere; }
 
 @dataclass(frozen=True)
 class Column:
-    """Column of a :func:`table`: a number for each run, of which ``best`` (``min`` or ``max``) chooses the best one."""
+    """Column of a :func:`table`: heading, one number per run, ``min`` or ``max`` to choose the best, and decimals."""
 
     name: str
     values: Sequence[float]
@@ -94,7 +94,7 @@ def table(runs: Sequence[str], columns: Sequence[Column], caption: str) -> str:
 
 
 def figure(png: bytes, alt: str, caption: str, narrow: bool = False) -> str:
-    """Return a PNG as HTML with a caption; ``alt`` describes it to readers who cannot see it, ``narrow`` limits it."""
+    """Return a PNG with a caption as HTML; ``alt`` describes it for screen readers, ``narrow`` limits its width."""
     data = base64.b64encode(png).decode('ascii')
     return (
         f'<figure{" class=narrow" if narrow else ""}>\n<img alt="{escape(alt)}" src="data:image/png;base64,{data}">\n'

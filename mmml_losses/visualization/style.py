@@ -79,7 +79,7 @@ def tidy(axes: Axes, xlabel: str = '', ylabel: str = '', heading: str = '', note
 
 
 def mark_group(axes: Axes, number: int, left: float, right: float, divided: bool) -> None:
-    """Shade from ``left`` to ``right`` if the group's ``number`` is odd; if ``divided``, draw a line at ``left``."""
+    """Shade x from ``left`` to ``right`` if the group's ``number`` is odd; if ``divided``, draw a line at ``left``."""
     if number % 2 == 1:
         axes.axvspan(left, right, color=BACKGROUND, zorder=0)
     if divided:

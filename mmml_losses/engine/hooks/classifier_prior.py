@@ -69,7 +69,7 @@ def _untrained_biases(head: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
 
 
 def _starting_biases(link: Link, num_classes: int) -> Tensor:
-    """Return the (C,) logits of probability 0.01 by ``link``, or by the sigmoid for PhiLink, whose loss trains it."""
+    """Return (C,) logits of probability 0.01, by the sigmoid for (scaled) SigmoidLink and PhiLink, else by ``link``."""
     base = link
     while isinstance(base, ScaledLink) and base.base is not None:
         base = base.base

@@ -58,7 +58,7 @@ def check_detector(model: nn.Module) -> None:
 
 
 def _check_loss(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    """Raise a ValueError naming ``place`` if the head needs another kind of loss, or the loss cannot train anchors."""
+    """Raise a ValueError naming the loss's path ``place`` if the head needs another loss or it cannot train anchors."""
     for kind, reason in UNSUITED_HEADS.items():
         if is_a(head, kind) and getattr(head, 'use_vfl', True):  # an option of VFNet alone
             raise ValueError(f'{place} must be a loss made for {kind}, got {type(loss).__name__}: {reason}')
@@ -76,7 +76,7 @@ def _check_loss(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
 
 
 def _check_channels(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    """Raise a ValueError naming ``place`` unless the head has one logit for each class and none for the background."""
+    """Raise a ValueError naming the loss's path ``place`` unless the head has one logit per class (no background)."""
     channels = getattr(getattr(head, 'fc_cls', None), 'out_features', None)  # which only a RoI head has
     if channels not in (None, head.num_classes):
         raise ValueError(
@@ -92,7 +92,7 @@ def _check_channels(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
 
 
 def _check_use(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    """Raise a ValueError naming ``place`` if the head needs another reduction, or a loss with a value per label."""
+    """Raise a ValueError naming the loss's path ``place`` if the head needs another reduction or a pointwise loss."""
     if is_a(head, *CHOOSING_HEADS) and (isinstance(loss, SumLoss) or not loss.pointwise):
         raise ValueError(
             f'{place} must be a pointwise loss, got {type(loss).__name__}: {type(head).__name__} chooses anchors by '
@@ -127,7 +127,7 @@ def _check_match(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
 
 
 def _check_assigners(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    """Raise a ValueError naming ``place`` if the head assigns anchors by the sigmoid, which is not the loss's link."""
+    """Raise a ValueError naming the loss's path ``place`` if the head assigns anchors by the sigmoid, not the link."""
     assigners = [getattr(head, name, None) for name in ('cls_assigner', 'reg_assigner')]  # which only DDOD has
     by_score = any(getattr(assigner, 'alpha', None) is not None for assigner in assigners)
     if by_score and not isinstance(loss.link, SigmoidLink):
@@ -139,7 +139,7 @@ def _check_assigners(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
 
 
 def _check_link(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    """Raise a ValueError naming ``place`` if head and loss differ in classes or in the probabilities of logits."""
+    """Raise a ValueError naming the loss's path ``place`` if head and loss differ in classes or in probabilities."""
     kind, link = type(head).__name__, _with_link(loss)
     try:
         _probabilities_of_some_logits(loss.link, head.num_classes)
@@ -173,7 +173,7 @@ def _as_list(parts) -> list:
 
 
 def _check_roi_head(place: str, roi_head: nn.Module, in_soft_teacher: bool) -> None:
-    """Raise a ValueError naming ``place`` if a RoI head's losses do not fit the head, its samplers or the detector.
+    """Raise a ValueError if losses of the RoI head at the path ``place`` do not fit it, its samplers or the detector.
 
     The losses have no background channel, which SoftTeacher (``in_soft_teacher``) needs, and no value per proposal.
     """

@@ -36,27 +36,28 @@ class LabelRecoveryHook(Hook):
     The training set must have a label wrapper, which hides labels and knows the true ones. Only this hook reads the
     true labels: training is the same without it. On a GPU every step waits for the corrected labels. After each epoch
     the hook logs one line and passes values to the visualiser, at step 1 for the first epoch. They are the percentages
-    ``label_recovery/precision``, ``recall``, ``PPV`` and ``NPV`` (see :class:`mmml_losses.evaluation.LabelRecovery`)
-    and the counts ``num_hidden``, ``num_corrected``, ``num_recovered`` and ``num_rejected``. A percentage without
-    labels to count is left out. Counts are summed over distributed processes. If several losses correct, such as those
-    of ``ExpertsHead``, percentages pool all corrections and counts are means over the losses.
+    ``label_recovery/precision``, ``recall``, ``PPV`` and ``NPV`` (see :class:`mmml_losses.evaluation.LabelRecovery`;
+    one without labels to count is left out), and the counts ``num_hidden`` (truly positive labels not given as
+    positive), ``num_corrected`` (see the list below), ``num_recovered`` (both hidden and corrected labels) and
+    ``num_rejected`` (given negatives left undecided: by EM + APL those trained by entropy alone, by other losses none).
+    Counts are summed over distributed processes. If several losses correct, such as those of ``ExpertsHead``,
+    percentages pool all corrections and counts are means over the losses.
 
-    These labels count as corrected:
+    Of the labels not given as positive, these count as corrected:
 
     - SPLC, LASD, LL-Ct and LL-Cp: labels that the loss took as positive in the step in which it saw the sample.
     - LL-R: labels that it rejected, which LL-Ct would have made positive.
     - ROLE: labels with an estimate above 0.5.
-    - EM + APL: none, since it finds only negatives. ``NPV`` is of its pseudo-negatives, whatever their probability, and
-      ``num_rejected`` counts the labels that it trains by entropy alone.
-    - A loss that corrects nothing: hidden positives that a wrapper (``Relabelled``) restored, the same in each epoch.
+    - EM + APL: none, since it finds only negatives. ``NPV`` is of its pseudo-negatives, whatever their probability.
+    - A loss that corrects nothing: labels that a wrapper (``Relabelled``) made positive, the same in each epoch.
 
     Args:
         threshold: Count as corrected, with any loss, labels not given as positive whose probability is above this. This
-            gives the curves without correction in Figure 7 of the Hill and SPLC paper. Only for heads with one
-            classifier. With None, the corrections of the losses count.
+            gives the curves without correction in Figure 7 of the Hill and SPLC paper. A model with several losses,
+            such as the experts of ``ExpertsHead``, raises a ValueError. With None, the list above holds.
 
     Attributes:
-        recovery: The counts of the last epoch, added up over the losses; None before an epoch has ended.
+        recovery: ``LabelRecovery`` of the last epoch, summed over the losses; None before an epoch has ended.
     """
 
     def __init__(self, threshold: float | None = None):
@@ -212,8 +213,8 @@ class HiddenLabels:
 def find_corrections(model: nn.Module, threshold: float | None = None) -> dict[MultiLabelLoss, Correction]:
     """Return a dict from each loss that corrects labels to a function that returns its corrected targets (N, C).
 
-    The function takes the loss's arguments. The dict is empty if no loss corrects. With a ``threshold`` it has the one
-    loss of the model (several raise a ValueError), and labels with a probability above the threshold become positive.
+    The function takes logits, targets and the loss's keywords. If no loss corrects, the dict is {}. With ``threshold``
+    it has the one loss of the model (several raise a ValueError), and labels with a higher probability become positive.
     """
     if threshold is not None:
         inside = {part for loss in losses_of(model) for part in losses_of(loss)[1:]}

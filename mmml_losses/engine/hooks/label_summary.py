@@ -25,7 +25,7 @@ class LabelSummaryHook(Hook):
     Args:
         medium_from: Smallest number of images of a medium class. Tail classes have fewer.
         head_from: Smallest number of images of a head class.
-        max_entries: Largest number of images times classes to summarise. Each label takes a byte or more of memory.
+        max_entries: No summary if images times classes exceed this, since each label takes a byte or more of memory.
 
     Attributes:
         summary: The logged summary; None before the training starts, and if the labels were not read.

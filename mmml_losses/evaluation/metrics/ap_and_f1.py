@@ -31,8 +31,8 @@ class MultiLabelAP(PredictionMetric):
             ``'AP@micro'`` (all pairs in one ranking), ``'mAP@groups'`` (mAP@class of each group of classes, such as
             ``mAP@head``) and ``'AP'`` (of each class, as ``AP/<class name>``; NaN for a class without a positive that
             is left out). By default the first two; with ``class_frequencies`` or ``groups``, also ``'mAP@groups'``.
-        class_frequencies: (C,) numbers of training images with each class, or a json file of them. They divide the
-            classes into ``head`` (100 or more), ``medium`` and ``tail`` (fewer than 20). By default,
+        class_frequencies: (C,) numbers of training images with each class, or the path of a json file with this list.
+            They divide the classes into ``head`` (100 or more), ``medium`` and ``tail`` (fewer than 20). By default,
             ``class_frequencies`` in the meta information of the dataset.
         groups: Dict from group name to class indices or class names; use it instead of ``class_frequencies``.
         empty: ``'skip'`` leaves classes (samples) without a positive out of the means, ``'zero'`` counts them as 0,
@@ -110,9 +110,9 @@ class MultiLabelAP(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """Return a dict from metric name to a dict that describes the mean; empty before the first evaluation.
+        """Return a dict from each name in :attr:`means` to its MeanAveragePrecision as a dict; {} without means.
 
-        It holds ``value`` in percent, and how many classes (samples) are averaged, skipped and without a positive.
+        ``value`` is in percent. ``num_averaged``, ``num_skipped``, ``num_empty`` (no positive) count classes (samples).
         """
         return finite_or_none(
             {name: {**mean._asdict(), 'value': 100 * mean.value} for name, mean in self.means.items()}
@@ -161,7 +161,8 @@ class MultiLabelF1(PredictionMetric):
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
-        result: ``F1Scores`` of the last evaluation; None before it and on processes other than the main one.
+        result: ``F1Scores`` of the last evaluation; None before it and on processes other than the main one. It counts
+            classes without a positive, classes never predicted, and samples with ties at top-k (:meth:`details`).
     """
 
     def __init__(
@@ -209,7 +210,7 @@ class MultiLabelF1(PredictionMetric):
         return metrics | self._best(predictions)
 
     def details(self) -> dict[str, Any]:
-        """Return a dict of counts: classes without a positive, classes never predicted, samples with ties at top-k."""
+        """Return a dict of ``num_empty``, ``num_unpredicted`` and ``num_ties_cut`` of ``result``; {} if it is None."""
         names = ('num_empty', 'num_unpredicted', 'num_ties_cut')
         return {} if self.result is None else {name: getattr(self.result, name) for name in names}
 

@@ -113,7 +113,7 @@ class CalibrationError(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """Return a dict of the last evaluation: reliability bins, numbers of pairs, and values by class if computed."""
+        """Return a dict of the last evaluation: ``bins``, ``num_pairs``, ``classes`` if computed, …; {} before it."""
         return self._details
 
     def _pooled(self, bins: calibration.ReliabilityBins, scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
@@ -199,9 +199,9 @@ class DetectionCalibrationError(CalibrationError):
         num_bins, binning, ace: Number and kind of bins, and variant of ACE, as for :class:`CalibrationError`.
         items: Items to report, as for :class:`CalibrationError`: ``'ACE'`` is reported as ``D-ACE``.
         num_resamples, confidence, seed: Settings of bootstrap intervals, as for :class:`CalibrationError`.
-        out_file: ``.npz`` file to save the scores and matches to, which the tools that draw calibration read. It holds
-            :class:`~mmml_losses.evaluation.Predictions` with a row for each image and a column for each detection.
-            None saves nothing.
+        out_file: ``.npz`` file to save the scores and matches to, for the tools that draw calibration. It holds
+            :class:`~mmml_losses.evaluation.Predictions`, a row for each image and a column for each detection in it.
+            Labels are 1 (right), 0 (wrong) or -1 (left out, or past the image's last detection). None saves nothing.
         prefix: Prefix of the metric names; ``detection`` by default.
     """
 

@@ -165,7 +165,7 @@ def _protect(predictions: Predictions) -> None:
 
 
 def details_of(metrics: Iterable[BaseMetric]) -> dict[str, dict]:
-    """Return a dict from ``prefix/ClassName`` (numbered if repeated) to the details of each metric that has any."""
+    """Return a dict from ``prefix/ClassName``, or ``… 2`` if repeated, to the details of each metric that has any."""
     found: dict[str, dict] = {}
     for metric in metrics:
         details = metric.details() if isinstance(metric, PredictionMetric) else {}

@@ -52,7 +52,7 @@ class RowStore:
         return max(block.shape[1] for block in (*self._blocks, self._open))
 
     def append(self, rows: Tensor) -> None:
-        """Append a copy of ``rows`` (b, w)."""
+        """Append a copy of ``rows`` (b, w). If ``fill`` is None, another width than before raises a ValueError."""
         if not self.may_widen and len(self) and rows.shape[1] != self.width:
             raise ValueError(f'{self.name} must have {self.width} entries like those before, got {rows.shape[1]}')
         while len(rows):
@@ -68,7 +68,7 @@ class RowStore:
             rows = rows[len(target) :]
 
     def take_into(self, target: Tensor) -> None:
-        """Move the first n rows into ``target`` (n, w); rows and columns that the store lacks get the fill value."""
+        """Move the first n rows into ``target`` (n, w); rows and columns that it lacks get ``fill``, or 0 for None."""
         self._close()
         start = 0
         while start < len(target) and self._blocks:
@@ -219,7 +219,7 @@ def decode_texts(rows: Tensor) -> list[str]:
 
 
 class Column(NamedTuple):
-    """Function that reads one attribute of :class:`Predictions` from data samples, and the dtype to keep it in."""
+    """Entry of ``COLUMNS``: function from n data samples to (n, w) rows, and ``dtype`` and ``fill`` of a RowStore."""
 
     read: Callable[[Sequence[dict]], Tensor]
     dtype: torch.dtype

@@ -88,7 +88,7 @@ class QueryRetrieval(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """Return a dict with every mean (in percent) of ``result`` and its numbers of queries; {} without a result."""
+        """Return a dict of the means in ``result``, in percent, and their numbers of queries; {} without a result."""
         if self.result is None:
             return {}
         details = {
