@@ -30,7 +30,7 @@ def positive_classes(info: dict) -> Sequence[int] | None:
 
 
 def class_areas(info: dict) -> dict[int, float]:
-    """Return a dict from class index to the area of its largest object, from ``label_areas`` or else from the boxes."""
+    """Return {class index: largest object area}: ``label_areas``, or else of boxes not ignored, in pixels; or {}."""
     if info.get('label_areas') is not None:
         return dict(zip(positive_classes(info) or (), info['label_areas'], strict=True))
     areas: dict[int, float] = {}
@@ -47,7 +47,7 @@ def box_area(instance: dict) -> float:
 
 
 def label_row(info: dict, num_classes: int) -> np.ndarray:
-    """Return the labels of one sample's dict, (C,) int8 with 1 positive, 0 negative or unobserved, -1 unknown."""
+    """Return a sample's labels, (C,) int8: its hard ``gt_score``, or 1 at :func:`positive_classes` and 0 elsewhere."""
     if info.get('gt_score') is not None:
         return as_labels(info['gt_score'], 'gt_score')
     classes = positive_classes(info)
@@ -64,7 +64,7 @@ def has_boxes_only(info: dict) -> bool:
 
 
 def as_unknown(instance: dict) -> dict:
-    """Return a copy of a box dict, marked as ignored and unknown; return an already ignored box (a crowd) unchanged."""
+    """Return a copy of a box dict with ``ignore_flag=1, is_unknown=True``; or an already ignored box (crowd) itself."""
     return instance if instance.get('ignore_flag', 0) else instance | dict(ignore_flag=1, is_unknown=True)
 
 
@@ -187,7 +187,7 @@ def _returns_stored_infos(dataset: BaseDataset) -> bool:
 def _label_array(
     positives: list, gt_score: dict, negative_label: dict, unknown_label: dict, label_scores: dict, num_classes: int
 ) -> np.ndarray:
-    """Return labels (N, C), from a list of positives per sample and dicts from sample index to its other labels."""
+    """Return labels (N, C), int8 or soft float32, from all samples' positives and {sample index: value} per key."""
     labels = np.zeros((len(positives), num_classes), dtype=np.int8)
     if negative_label:
         labels[list(negative_label)] = UNKNOWN
@@ -213,7 +213,10 @@ def _label_array(
 
 
 def _with_scores(labels: np.ndarray, rows: np.ndarray, columns: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return ``labels`` with ``scores`` written at (``rows``, ``columns``), as float32 if any score is soft."""
+    """Set ``labels[rows, columns] = scores`` in place, or in a float32 copy if a score is soft; return the result.
+
+    Raise a ValueError for a score that is neither -1 nor from 0 to 1.
+    """
     # This form also finds NaN.
     wrong = ~((scores == UNKNOWN) | ((scores >= 0) & (scores <= 1)))
     if wrong.any():

@@ -198,7 +198,7 @@ def _counts(labels: np.ndarray) -> dict[str, int]:
 
 
 def _encoded(mask: np.ndarray, name: str) -> list[list[int]] | str:
-    """Return the true columns of each row; or base64 bits if over 1/16 of ``mask`` is true, except ``'positives'``."""
+    """Return each row's true columns; or base64 bits if over 1/16 is true and ``name`` is not ``'positives'``."""
     if name == 'positives' or mask.sum() <= mask.size // 16:
         return columns_of(mask)
     return base64.b64encode(np.packbits(mask).tobytes()).decode('ascii')

@@ -39,7 +39,7 @@ def parts_of(dataset: BaseDataset) -> list[BaseDataset]:
 
 
 def any_parts_of(dataset: BaseDataset) -> list[BaseDataset]:
-    """Return the datasets directly inside a wrapper of any project, such as MMDetection's for mosaics, as a list."""
+    """Return the list :func:`parts_of`, or else ``[dataset.dataset]`` for another project's wrapper, or else []."""
     return parts_of(dataset) or ([dataset.dataset] if hasattr(dataset, 'dataset') else [])
 
 
@@ -65,7 +65,7 @@ def outermost_views(dataset: BaseDataset) -> Iterator[BaseDataset]:
 
 
 def source_datasets(dataset: BaseDataset) -> list[BaseDataset]:
-    """Return the outermost datasets, ``dataset`` or nested in it, that contain no label wrapper, in sample order."""
+    """Return the outermost of ``dataset`` and those in it that neither are nor contain a label wrapper, in order."""
 
     def parts(dataset: BaseDataset) -> list[BaseDataset]:
         return parts_of(dataset) if count_views(dataset) else []
@@ -103,8 +103,7 @@ def leaf_configs(config: dict | Sequence | None) -> Iterator[dict]:
 def class_names(dataset: BaseDataset) -> tuple[str, ...]:
     """Return the class names in the order of the class indices; an empty tuple if the metainfo has none.
 
-    Raises:
-        AnnotationError: The datasets inside a ``ConcatDataset`` have different classes.
+    Raise an AnnotationError if the datasets inside a ``ConcatDataset`` have different classes.
     """
     parts = parts_of(dataset)
     if not parts:
@@ -126,7 +125,7 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def inner_positions(dataset: BaseDataset) -> np.ndarray | None:
-    """Return each sample's position in the one dataset inside a wrapper, (N,); None if samples and order are equal."""
+    """Return each sample's position in ``dataset.dataset``, (N,), for a wrapper of one dataset; None if unchanged."""
     if isinstance(dataset, LabelView):
         return dataset.positions()
     if isinstance(dataset, RepeatDataset):

@@ -95,8 +95,8 @@ PER_SAMPLE = ('sample_idx', 'observed', 'true', 'uncorrected')
 class _Rows:
     """Labels of a dataset before and after its label wrappers, in arrays with one row per sample.
 
-    ``uncorrected`` is ``observed`` without the positives that a wrapper added. ``original`` has rows for all wrapped
-    samples, even those left out; it is None without label wrappers.
+    ``keys`` and ``areas`` are as in :class:`SampleLabels`, the others as in :class:`LabelChanges`. ``original`` is None
+    without label wrappers. ``uncorrected`` is ``observed`` without the positives that a wrapper added.
     """
 
     keys: list[str]

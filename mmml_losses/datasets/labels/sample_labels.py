@@ -37,7 +37,7 @@ class SampleLabels:
         )
 
     def fingerprint(self) -> dict[str, int | str]:
-        """Return a dict with the numbers of samples and positives, and SHA-256 sums of the names and the labels."""
+        """Return a dict of counts ``samples``, ``positives`` and SHA-256 sums ``keys_sha256``, ``labels_sha256``."""
         return dict(
             samples=len(self.labels),
             positives=int((self.labels == POSITIVE).sum()),

@@ -45,7 +45,7 @@ def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
 def read_csv(
     path: str | os.PathLike, columns: Sequence[str], delimiter: str = ','
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield (line number, tuple of the texts in ``columns``) for each row of a csv file, whose header names them."""
+    """Yield (line number, texts in the order of ``columns``) for each csv row; the header (line 1) must name them."""
     try:
         with Path(path).open(encoding='utf-8-sig', newline='') as file:
             rows = csv.reader(file, delimiter=delimiter)
@@ -70,7 +70,7 @@ def read_csv(
 
 
 def read_listed(path: str | os.PathLike, what: str, listed_in: str | os.PathLike) -> bytes:
-    """Return a file's bytes. If it is missing, the error says ``what`` it holds and that ``listed_in`` refers to it."""
+    """Return a file's bytes, or raise a MissingDataError ``{path} is missing, {what} that {listed_in} lists``."""
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def read_class_list(path: str | os.PathLike, separator: str, *, header: str = ''
     """Read a text file with one class per line; return a dict from class identifier to class name, in file order.
 
     Args:
-        path: The file; its lines are ``<identifier>`` or ``<identifier><separator><name>``.
+        path: The file; its lines are ``<identifier>`` or ``<identifier><separator><name>``, each identifier once.
         separator: Text such as ``','``. In a line without it, the identifier is also the name.
         header: A first line with this identifier is skipped as a header; ``''`` if the file has no header.
     """
@@ -118,7 +118,7 @@ def read_class_list(path: str | os.PathLike, separator: str, *, header: str = ''
 
 
 def distinct_names(classes: Mapping[str, str], identifiers: Iterable[str]) -> dict[str, str]:
-    """Return a dict from ``identifiers`` to their names in ``classes``; a shared name becomes ``name (identifier)``."""
+    """Return ``{identifier: classes[identifier]}`` for ``identifiers``; a shared name becomes ``name (identifier)``."""
     names = {identifier: classes[identifier] for identifier in identifiers}
     counts = Counter(names.values())
     return {key: name if counts[name] == 1 else f'{name} ({key})' for key, name in names.items()}

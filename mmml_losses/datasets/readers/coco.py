@@ -67,7 +67,7 @@ class CocoMultiLabel(MultiLabelReader):
             yield sample
 
     def _areas(self, image: dict, annotations: Iterable[dict], class_of_category: dict[int, int]) -> dict[int, float]:
-        """Return a dict from present class to its largest object's area, as a fraction of the image; NaN if unknown."""
+        """Return {class index: area of its largest object / area of the image, NaN if unknown} for an image."""
         areas: dict[int, float] = {}
         size = image.get('width', 1) * image.get('height', 1) or 1
         for annotation in annotations:
@@ -79,7 +79,7 @@ class CocoMultiLabel(MultiLabelReader):
         return areas
 
     def _boxes(self, image: dict, annotations: Iterable[dict], class_of_category: dict[int, int]) -> dict:
-        """Return ``dict(height, width, instances)`` of an image, with boxes as in MMDetection's ``CocoDataset``."""
+        """Return ``dict(height, width, instances=[dict(bbox=[x1, y1, x2, y2], bbox_label, ignore_flag), ...])``."""
         try:
             width, height = image['width'], image['height']
             boxes = [
@@ -104,7 +104,7 @@ class CocoMultiLabel(MultiLabelReader):
 
 
 def _area(annotation: dict) -> float:
-    """Return the area of an object in pixels: of its outline, or else of its box; NaN if the annotation has neither."""
+    """Return an object's ``area`` in pixels or, without this key, the area of its ``bbox``; NaN if it has neither."""
     if 'area' in annotation:
         return annotation['area']
     if 'bbox' in annotation:

@@ -68,7 +68,7 @@ class CUBAttributes(MultiLabelReader):
         )
 
     def annotation_files(self) -> list[str]:
-        """Return five paths: images, split, attributes (the ``attributes.txt`` found first), certainties, labels."""
+        """Return five paths: images, split, attributes (first in parent, ``attributes``, root), certainties, labels."""
         root = Path(self.data_root)
         places = [folder / 'attributes.txt' for folder in (root.resolve().parent, root / 'attributes', root)]
         attributes = next(filter(Path.is_file, places), places[0])
@@ -140,7 +140,7 @@ def _check_certainties(path: str) -> None:
 
 
 def _read_labels(path: str, images: list[int], attributes: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (present, certainty), (N, C) bool and uint8 1 to 4, for the ids ``images`` and ``attributes`` in order."""
+    """Return (present, certainty), (N, C) bool and uint8 1 to 4; row i is ``images[i]``, column j ``attributes[j]``."""
     # The official file has 3.7 million lines: ids are looked up as they are written, and each line makes one byte.
     start_of_image = {str(image): row * len(attributes) for row, image in enumerate(images)}
     column_of = {str(attribute): column for column, attribute in enumerate(attributes)}
@@ -172,7 +172,7 @@ def _read_labels(path: str, images: list[int], attributes: list[int]) -> tuple[n
 
 
 def _problem(fields: list[str], images: dict, attributes: dict) -> str:
-    """Return the error text for a malformed label line; ``images`` and ``attributes`` have the valid ids as keys."""
+    """Return the error text for the fields of a malformed line; the keys of both dicts are the valid ids."""
     if len(fields) < 4:
         return 'must be an image id, an attribute id, is_present, a certainty id and a time'
     if fields[0] not in images:

@@ -19,8 +19,8 @@ BLOCK = 1024
 class FeatureDataset(MultiLabelReader):
     """Precomputed features and labels of an ``.npz`` file, such as ``tools/extract_features.py`` writes.
 
-    The file holds ``features``, (N, D) floats, and ``labels``, (N, C) with 1 positive, 0 negative, -1 unknown, or soft
-    labels between 0 and 1. Optional arrays are ``ids`` (N,), sample ids as integers or text, and ``classes`` (C,), the
+    The file holds ``features``, (N, D) floats, and ``labels``, (N, C), each 1 positive, 0 negative, -1 unknown, or
+    soft between 0 and 1. Optional arrays are ``ids`` (N,), sample ids as integers or text, and ``classes`` (C,), the
     class names. One file may hold several splits, as ``train_features``, ``train_labels`` and so on, which share
     ``classes``. Pickled arrays are rejected.
 
@@ -31,11 +31,11 @@ class FeatureDataset(MultiLabelReader):
 
     Args:
         ann_file: The ``.npz`` file.
-        split: Prefix of the array names: ``'train'`` means ``train_features``, ``train_labels`` and ``train_ids``. By
-            default there is no prefix.
-        features: Name of the feature array, in place of the default name.
-        labels: Name of the label array, in place of the default name.
-        ids: Name of the id array, in place of the default name; the array must then exist.
+        split: Prefix of the default array names: ``'train'`` means ``train_features``, ``train_labels`` and
+            ``train_ids``. By default there is no prefix.
+        features: Full name of the feature array, in place of the default name; ``split`` adds no prefix to it.
+        labels: Full name of the label array, in place of the default name.
+        ids: Full name of the id array, in place of the default name; the array must then exist.
         classes: Name of the array of class names, in place of ``'classes'``; the array must then exist. In a file
             without class names, the class indices are the names.
         data_root: Folder that ``ann_file`` is relative to.
@@ -114,7 +114,7 @@ class FeatureDataset(MultiLabelReader):
 
     @force_full_init
     def label_array(self, name: str) -> np.ndarray:
-        """Read the array ``name`` of the file as labels of the dataset, (N, C) int8, or float32 if some are soft."""
+        """Return the array ``name`` (full name) for the dataset's samples and classes, (N, C) int8, float32 if soft."""
         labels = FeatureFile(self.ann_file).array(name).values
         return self._checked_labels(labels, name)[self.rows()]
 
@@ -134,7 +134,7 @@ class FeatureDataset(MultiLabelReader):
         return names.tolist()
 
     def _checked_labels(self, labels: np.ndarray, name: str) -> np.ndarray:
-        """Return the chosen classes' columns, int8 or float32 (soft); reject bad labels, naming the array ``name``."""
+        """Return the chosen classes' columns, int8, or float32 if soft; bad ones in ``name`` are an AnnotationError."""
         expected = (len(self._features.values), self._num_columns)
         if labels.shape != expected or labels.dtype.kind not in 'biuf':
             raise self._error(name, f'labels must be numbers {expected}', labels)
@@ -158,7 +158,7 @@ class FeatureDataset(MultiLabelReader):
 
 
 def sparse_labels(labels: np.ndarray) -> Iterator[dict]:
-    """Yield a dict of class indices for each row of ``labels`` (N, C), with the keys of :class:`MultiLabelReader`."""
+    """Yield the sparse labels of each row of ``labels`` (N, C): a dict with the keys of :class:`MultiLabelReader`."""
     num_unknown = sum(int((block == UNKNOWN).sum()) for block in _blocks(labels))
     num_negative = sum(int((block == NEGATIVE).sum()) for block in _blocks(labels))
     # List the rarer of the two values; all samples list the same value.

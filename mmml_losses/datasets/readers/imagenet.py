@@ -124,7 +124,7 @@ class ImageNetMultiLabel(MultiLabelReader):
 
 
 def _images_below(folder: str) -> Iterator[str]:
-    """Yield the path of each image file in a folder and its subfolders, relative to the folder."""
+    """Yield each image file (by extension) in a folder and its subfolders, as a path relative to it, in any order."""
     for parent, _, files in os.walk(folder):
         within = os.path.relpath(parent, folder)
         for file in files:

@@ -150,7 +150,7 @@ class NUSWIDE(MultiLabelReader):
                 yield dict(img_path=self.image_path(name, place), gt_label=labels, img_id=name)
 
     def _read_part(self, part: str, classes: dict[str, int]) -> list[tuple[str, list[int]]]:
-        """Return [(image name, class indices)] for the official list ``part``, ``'Train'`` or ``'Test'``."""
+        """Return [(image name, class indices)] as ordered in the official list ``part``, ``'Train'`` or ``'Test'``."""
         list_file = self.path_below_root(LIST_FILE.format(part))
         names = [_with_slashes(line) for _, line in read_lines(list_file)]
         table = np.empty((len(names), len(classes)), dtype=bool)
@@ -185,7 +185,7 @@ def _listed(label: str) -> list[str]:
 
 
 def _read_column(path: str, length: int, listed_in: str) -> np.ndarray:
-    """Return a file's labels, one 0 or 1 per image, as (length,) bool; ``listed_in`` is the image list, for errors."""
+    """Return a file's (length,) labels as bool; reject it unless it has a 0 or 1 for each image of ``listed_in``."""
     values = read_listed(path, 'the labels of the images', listed_in).split()
     if len(values) != length:
         raise AnnotationError(

@@ -95,7 +95,10 @@ class OpenImages(MultiLabelReader):
         return distinct_names(descriptions, names)
 
     def _read_table(self, classes: dict[str, int | None], width: int) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """Return (image ids, key ``image * width + class`` of each used row, code such as ``PERSON_YES`` of each)."""
+        """Return (image ids, keys ``image * width + class``, codes such as ``PERSON_YES``) of the used rows.
+
+        ``image`` indexes the ids. Rows with None in ``classes`` are not used. Missing ones are added with None.
+        """
         images: dict[str, int] = {}
         keys, statements = array('q'), array('B')
         meanings: dict[tuple[str, str], int] = {}
@@ -140,7 +143,7 @@ class OpenImages(MultiLabelReader):
 
 
 def _settle(keys: np.ndarray, statements: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Merge the rows of each key (image and class); return ascending arrays of positive, negative, disputed keys."""
+    """Merge ``statements`` (codes) by key, people before machines; return sorted positive, negative, disputed keys."""
     order = np.argsort(keys, kind='stable')
     keys, statements = keys[order], statements[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))

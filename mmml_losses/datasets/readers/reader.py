@@ -29,8 +29,9 @@ class MultiLabelReader(BaseDataset):
     the area of its largest object as a fraction of the image. Where an image makes several samples, each has a unique
     ``sample_name``.
 
-    A subclass that reads more files than ``ann_file`` sets ``files``; one with more folders overrides
-    :meth:`image_folders`. Then :meth:`missing_files` reports all of them that do not exist.
+    A subclass that reads more files than ``ann_file`` sets ``files``, the names of all of them relative to
+    ``data_root``, before it calls ``super().__init__``. One with more folders overrides :meth:`image_folders`. Then
+    :meth:`missing_files` reports all of them that do not exist.
 
     Args:
         ann_file: Annotation file.
@@ -91,7 +92,7 @@ class MultiLabelReader(BaseDataset):
 
     @property
     def CLASSES(self) -> tuple[str, ...] | None:  # noqa: N802 (the name that mmpretrain's hooks use)
-        """Class names in the order of the class indices; None until the annotations are read."""
+        """Class names in the order of the class indices; None before loading unless metainfo gives ``classes``."""
         classes = self._metainfo.get('classes')
         return None if classes is None else tuple(classes)
 
@@ -102,7 +103,7 @@ class MultiLabelReader(BaseDataset):
         return missing + [folder for folder in self.image_folders() if '://' not in folder and not has_entries(folder)]
 
     def load_data_list(self) -> list[dict]:
-        """Read the annotation files; return one dict per sample that ``drop_empty`` and ``skip_missing`` keep."""
+        """Return the samples ``drop_empty`` and ``skip_missing`` keep; raise MissingDataError for missing files."""
         missing, files, folders = self.missing_files(), self.annotation_files(), self.image_folders()
         if missing:
             needs = [f'the annotation file{"s" * (len(files) > 1)} {", ".join(files)}'] if files else []
@@ -119,7 +120,7 @@ class MultiLabelReader(BaseDataset):
         return self._with_image(samples) if self.skip_missing else samples
 
     def _with_image(self, samples: list[dict]) -> list[dict]:
-        """Return the samples whose image exists. Listing each folder once is faster than a query for each file."""
+        """Return the samples whose image exists; raise MissingDataError if none. Listing each folder once is fast."""
         files: dict[str, set[str]] = {}
         kept = []
         for sample in samples:
@@ -139,7 +140,7 @@ class MultiLabelReader(BaseDataset):
     def choose_classes(
         self, names: Sequence[str], source: str | os.PathLike, others: Sequence[str] = ()
     ) -> dict[str, int]:
-        """Store the class names, and return a dict from class name to class index.
+        """Store the class names; return a dict from name to class index, without classes that metainfo leaves out.
 
         Args:
             names: All classes of the dataset, in its order. ``classes`` in metainfo may select some and reorder them.
@@ -212,7 +213,7 @@ def score_row(info: Mapping, num_classes: int) -> np.ndarray:
 
 
 def leaves_its_folder(name: str) -> bool:
-    """Return whether a path from an annotation file could lead out of its base folder, such as ``../x`` or a URL."""
+    """Return whether a path in an annotation file could lead out of its folder: ``../x``, ``/x``, ``C:x`` or a URL."""
     # Backslashes separate folders on Windows alone, but a file from there must mean the same here.
     parts = re.split(r'[/\\]', name)
     # MMEngine loads a path with '://' from that address.
@@ -225,7 +226,7 @@ def has_entries(folder: str | os.PathLike) -> bool:
 
 
 def join(folder: str, name: str) -> str:
-    """Join a folder and a file name. The folder may be a URL, whose ``//`` a :class:`pathlib.Path` would shorten."""
+    """Return ``folder/name``, or ``name`` if ``folder`` is ``''``. A ``pathlib.Path`` would shorten a URL's ``//``."""
     return f'{folder.rstrip("/")}/{name}' if folder else name
 
 

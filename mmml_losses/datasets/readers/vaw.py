@@ -112,7 +112,7 @@ class VAW(MultiLabelReader):
             )
 
     def _folders_by_image(self) -> dict[str, str]:
-        """Return a dict from image file name to folder; an empty dict if there is only one folder."""
+        """Return a dict from file name to entry of the argument ``image_folders``; empty if there is only one entry."""
         if len(self._image_folders) == 1:
             return {}
         folders = zip(self._image_folders, self.image_folders(), strict=True)

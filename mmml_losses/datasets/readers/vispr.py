@@ -85,7 +85,7 @@ class VISPR(MultiLabelReader):
             )
 
     def _annotations(self, path: str) -> Iterator[str]:
-        """Yield the paths of the annotation files that the list file ``path`` names or the folder ``path`` contains."""
+        """Yield the path (with ``data_root``) of each annotation file in ``path``, which is a list file or a folder."""
         if Path(path).is_dir():
             found = sorted(map(str, Path(path).glob('*.json')))
             if not found:

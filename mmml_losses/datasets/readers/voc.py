@@ -103,7 +103,7 @@ class VOC(MultiLabelReader):
             yield sample
 
     def _read_objects(self, path: Path) -> tuple[dict[str, float], dict[str, float]]:
-        """Return two dicts from class name to largest box area: of normal objects, and of difficult objects."""
+        """Return two dicts from class name to largest :func:`_box_area`: of normal objects and of difficult objects."""
         root = _read_xml(path, self.ann_file)
         plain: dict[str, float] = {}
         difficult: dict[str, float] = {}
@@ -123,7 +123,7 @@ class VOC(MultiLabelReader):
 
 
 def _box_area(thing: ElementTree.Element, width: float, height: float) -> float:
-    """Return an object's box area inside the image, as a fraction of it; in pixels if ``width`` or ``height`` is 0."""
+    """Return an ``<object>``'s box area inside the image as a fraction; in pixels if ``width`` or ``height`` is 0."""
     found = (thing.findtext(f'bndbox/{side}') for side in ('xmin', 'ymin', 'xmax', 'ymax'))
     sides = [text for text in found if text is not None]
     if len(sides) < 4:
@@ -135,7 +135,7 @@ def _box_area(thing: ElementTree.Element, width: float, height: float) -> float:
 
 
 class _PlainTree(ElementTree.TreeBuilder):
-    """XML tree builder that rejects a document type, because it could declare entities that grow without bounds."""
+    """XML tree builder that raises an AnnotationError for a document type, whose entities could grow without bounds."""
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
         raise AnnotationError('must not have a document type')

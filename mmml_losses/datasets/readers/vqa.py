@@ -51,7 +51,7 @@ class VQASoftAnswers(MultiLabelReader):
             accuracy, the mean of min(1, count / 3) over all ways to choose nine people: 0.3, 0.6, 0.9 and 1 for a count
             of 1, 2, 3 and more, as in LXMERT. ``'thirds'`` is min(1, count / 3) over all ten. ``'any'`` is 1, a hard
             label as the metrics need it, without ``gt_score``.
-        image_name: Format of image file names, from ``split`` (``data_subtype`` of the questions) and ``image_id``.
+        image_name: File name format such as ``'{split}_{image_id}.jpg'``; ``split`` is the questions' ``data_subtype``.
         **kwargs: Further arguments of :class:`MultiLabelReader`. ``drop_empty`` leaves out questions without an answer
             in the vocabulary.
 
@@ -138,7 +138,7 @@ class VQASoftAnswers(MultiLabelReader):
         return np.asarray([info['question_id'] for info in infos], dtype=np.int64)
 
     def soft_labels(self, question_ids: Sequence[int]) -> np.ndarray:
-        """Return the soft labels of M questions, (M, C) float32; row m is the question with id ``question_ids[m]``."""
+        """Return soft labels (M, C) float32 in the order of ``question_ids``; an id without sample is a ValueError."""
         position_of = {question_id: idx for idx, question_id in enumerate(self.question_ids().tolist())}
         wanted = np.asarray(question_ids).tolist()
         unknown = [question_id for question_id in wanted if question_id not in position_of]
@@ -201,9 +201,9 @@ def normalize_answer(answer: str) -> str:
 def make_answer_file(path: str | os.PathLike, ann_files: Sequence[str | os.PathLike], min_count: int = 9) -> list[str]:
     """Choose the most frequent answers as classes, and write them to a json file; an existing file is replaced.
 
-    The count of an answer is the number of questions whose ``multiple_choice_answer`` it is, the answer that most of
-    the ten people gave. On training and validation annotations of VQA v2 together, a ``min_count`` of 9 leaves about
-    3,100 answers (most published models have 3,129). Use these classes for training and for every evaluation.
+    The count of an answer is the number of questions whose ``multiple_choice_answer``, the answer that most of the ten
+    people gave, equals it after :func:`normalize_answer`. On train and val of VQA v2 together, a ``min_count`` of 9
+    leaves about 3,100 answers (most published models have 3,129). Use these classes for training and every evaluation.
 
     Args:
         path: The file to write; its name must end with ``.json``.

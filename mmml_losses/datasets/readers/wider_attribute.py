@@ -97,7 +97,7 @@ class WIDERAttribute(MultiLabelReader):
         return names
 
     def _labels(self, values: list[int], names: list[str], classes: dict[str, int], person: str) -> dict:
-        """Return a dict with ``gt_label`` and, if kept, ``unknown_label``, from a person's values (1, -1 or 0)."""
+        """Return ``gt_label`` and, with ``unspecified='unknown'``, ``unknown_label`` (dict); errors name ``person``."""
         if not isinstance(values, list) or len(values) != len(names):
             raise AnnotationError(
                 f"{self.ann_file}, person {person}: 'attribute' must have {len(names)} values, got {values!r}"
