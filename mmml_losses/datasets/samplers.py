@@ -35,7 +35,7 @@ class ClassAwareSampler(Sampler):
 
     Args:
         dataset: Dataset to sample from. Either :func:`~mmml_losses.datasets.labels.reading.read_labels` can read it
-            (label wrappers, ``ConcatDataset``, detection datasets, ...), or it has ``get_cat_ids``.
+            (label wrappers, ``ConcatDataset``, detection datasets, ...), or ``get_cat_ids(idx)`` gives class indices.
         num_samples_cls: Number of images of a class in each turn.
         epoch_length: Samples in an epoch, summed over all processes and rounded up to a multiple of their number. An
             integer, ``'dataset'`` for the size of the dataset, or ``'largest_class'``: the number of images of the
@@ -103,9 +103,9 @@ class ClassAwareSampler(Sampler):
         return images[firsts[:, None] + np.arange(self.num_samples_cls)].ravel()[:length]
 
     def _shuffled_images(self, num_each: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return (images (M,), starts (K,)): shuffled sample indices, grouped by class, and where each class starts.
+        """Return (images (M,), starts (K,)): sample indices, in groups by class with images, and where groups start.
 
-        A class has all its images in random order, then again in a new order, until it has ``num_each`` or more.
+        A group has all images of a class in random order, then again in a new order, until it has ``num_each`` or more.
         """
         num_rounds = -(-num_each // self._sizes)  # rounded up
         lengths = num_rounds * self._sizes
@@ -163,7 +163,7 @@ class ClassAwareSampler(Sampler):
 
 
 def _images_of_classes(dataset: BaseDataset) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Return (indices of classes with images (K,), their image counts (K,), sample indices by class (M,), C)."""
+    """Return (K classes with images, their image counts, sample indices class by class (M,), number of all classes)."""
     try:
         labels = read_labels(dataset).labels
         classes, images = np.nonzero((labels > 0).T)
@@ -183,7 +183,7 @@ def _images_of_classes(dataset: BaseDataset) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _class_ids(dataset: BaseDataset) -> list[Sequence[int]]:
-    """Return a list of the class indices of each sample, from ``get_cat_ids``; raise a TypeError if there is none."""
+    """Return a list of each sample's class indices, from ``get_cat_ids``; raise a TypeError if a dataset lacks it."""
     if isinstance(dataset, ConcatDataset):
         return list(chain.from_iterable(_class_ids(part) for part in dataset.datasets))
     if isinstance(dataset, RepeatDataset):

@@ -37,7 +37,7 @@ class CropToBox:
         self.margin = margin
 
     def __call__(self, results: dict) -> dict:
-        """Return ``results`` with ``img`` cropped; raise a ValueError if the box is missing or outside the image."""
+        """Crop the image in ``results``, return this dict; raise a ValueError if the box is missing, bad or outside."""
         image, name = results['img'], results.get('img_path')
         if 'bbox' not in results:
             raise ValueError(f"CropToBox needs 'bbox' in the data info of each sample, got none for {name}")
@@ -55,7 +55,7 @@ class CropToBox:
         return results
 
     def _ends(self, start: float, size: float, limit: int) -> tuple[int, int]:
-        """Return (first pixel, pixel after the last) of the crop on one axis: the box with margin, up to ``limit``."""
+        """Return the crop's (start, end) on an axis, end excluded: the box (start, size) with margin, in 0 to limit."""
         context = self.margin * size
         return max(math.floor(start - context), 0), min(math.ceil(start + size + context), limit)
 
@@ -76,7 +76,7 @@ class PackViews:
 
     Args:
         views: Two or more pipelines, one for each view. ``[]`` is the image as it was loaded, and a pipeline may be
-            repeated. No transform may change ``gt_label`` or ``gt_score``, because one label belongs to all views.
+            repeated. A view that changes ``gt_label`` or ``gt_score`` raises a ValueError: all views share one label.
         pack: Config of the transform that packs each view, MMPretrain's ``PackInputs`` by default.
 
     Example:

@@ -33,7 +33,6 @@ class DigitScenes(CocoMultiLabel):
     """Images composed of scikit-learn's handwritten digits; the labels are the digits in the image.
 
     With ``with_boxes=True`` detectors can use this dataset: an item then has a box for every digit.
-
     The files (images and COCO annotations) are made under ``data_root`` when the dataset is first loaded, within
     seconds and without any download. Train and test scenes never share a digit image. Both splits are made together,
     so datasets of the two splits must have the same settings.
@@ -147,7 +146,7 @@ def _annotation(placed: Placed, image_id: int, annotation_id: int) -> dict:
 
 @contextmanager
 def _appearing_at_once(root: Path) -> Iterator[Path]:
-    """Yield a temporary folder to fill. At the end rename it to ``root``, or delete it if ``root`` has content."""
+    """Yield a temporary folder to fill, then rename it to ``root``; if that has content or on an error, delete it."""
     root.parent.mkdir(parents=True, exist_ok=True)
     folder = root.with_name(f'.{root.name}.{uuid.uuid4().hex}')
     folder.mkdir()

@@ -39,7 +39,7 @@ class Placed:
 
 
 class SceneGenerator:
-    """Generator of the scenes of one split. A scene depends on its number, not on the scenes made before."""
+    """Generator of the scenes of a split, ``'train'`` or ``'test'``; a scene does not depend on those made before."""
 
     def __init__(self, settings: SceneSettings, split: str):
         self.settings = settings
@@ -93,7 +93,7 @@ class SceneGenerator:
         return render(image, size, degrees)
 
     def _choose_place(self, rng: RandomState, shape: tuple[int, int], placed: list[Placed]) -> tuple[int, int]:
-        """Return a corner x, y for a digit of ``shape``: the first of 40 random ones with low overlap, or the best."""
+        """Return a digit's upper left (x, y): the first of 40 random places within ``max_overlap``, or the best."""
         height, width = shape
         x = rng.randint(0, self.settings.image_size - width + 1, size=PLACES_TRIED, dtype=np.int64)
         y = rng.randint(0, self.settings.image_size - height + 1, size=PLACES_TRIED, dtype=np.int64)
@@ -108,7 +108,7 @@ class SceneGenerator:
         return int(x[best]), int(y[best])
 
     def _paint(self, rng: RandomState, canvas: np.ndarray, ink: np.ndarray, x: int, y: int) -> None:
-        """Lighten ``canvas`` where there is ink, (height, width) 0 to 255; (x, y) is its upper left corner."""
+        """Paint ``ink``, (height, width) of 0 to 255, on ``canvas`` in place, corner at (x, y), with random opacity."""
         low, high = (round(1000 * contrast) for contrast in self.settings.contrast)
         contrast = draw_integer(rng, low, high)
         area = canvas[y : y + ink.shape[0], x : x + ink.shape[1]]
@@ -139,7 +139,7 @@ def load_digit_images() -> tuple[np.ndarray, np.ndarray]:
 
 
 def split_sources(targets: np.ndarray, seed: int) -> dict[str, list[np.ndarray]]:
-    """Split image numbers at random; return a dict from split name to a list with the image numbers of each digit."""
+    """Split images with the digits ``targets`` at random; return {split: [numbers of images of 0, of 1, ... of 9]}."""
     sources: dict[str, list[np.ndarray]] = {split: [] for split in SPLITS}
     rng = RandomState([seed, len(SPLITS)])
     for digit in range(len(CLASSES)):
@@ -181,7 +181,7 @@ def plan_labels(settings: SceneSettings) -> list[tuple[int, int, tuple[float, fl
 
 
 def render(image: np.ndarray, size: int, degrees: int) -> np.ndarray:
-    """Scale a digit image to ``size`` pixels and rotate it; return its ink, (h, w) of 0 to 255, without borders."""
+    """Scale a digit image to ``size`` x ``size``, rotate it, return its ink, (h, w) of 0 to 255, without borders."""
     cos, sin = (round(turn(math.radians(degrees)) * ONE) for turn in (math.cos, math.sin))
     side = -(-size * (abs(cos) + abs(sin)) // ONE)
     # Centres of the pixels in half pixels from the middle, and their positions in the digit image.
@@ -196,7 +196,7 @@ def render(image: np.ndarray, size: int, degrees: int) -> np.ndarray:
 
 
 def interpolate(grid: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Interpolate integers bilinearly at ``row`` and ``column``, in units of 1 / STEP and clipped to the grid."""
+    """Interpolate ``grid`` bilinearly at ``row`` and ``column``, integers in 1 / STEP of a cell, clipped to it."""
     row = np.clip(row, 0, STEP * (grid.shape[0] - 1) - 1)
     column = np.clip(column, 0, STEP * (grid.shape[1] - 1) - 1)
     top, left, down, right = row >> STEP_BITS, column >> STEP_BITS, row % STEP, column % STEP

@@ -22,7 +22,8 @@ class DrawnLabels:
         source: The M samples inside all label wrappers, with the labels from before all changes.
         positions: (N,), position in ``source`` of each sample of the dataset; None if these are all M in order.
         labels: (N, C) int8, the labels of the dataset: 1 positive, 0 negative or unobserved, -1 unknown.
-        settings: Type and arguments of the dataset; ``dataset`` or ``datasets`` in it has those of the wrapped ones.
+        settings: Dict of the dataset's ``type`` (class name) and, for a label wrapper, its arguments. ``dataset`` in it
+            has such a dict of the wrapped dataset; for a ``ConcatDataset``, ``datasets`` has a list of them.
     """
 
     source: SampleLabels
@@ -36,7 +37,6 @@ def read_drawn_labels(dataset: BaseDataset) -> DrawnLabels:
 
     :func:`mmml_losses.datasets.labels.label_file.save_label_file` writes the result to a file. If the label wrappers
     are replaced by one :class:`mmml_losses.datasets.Relabelled` with that file, samples and labels stay the same.
-
     Without a label wrapper this raises a ValueError; with :class:`.MissingBoxes` inside an AnnotationError, because a
     label file cannot hold single boxes.
     """
@@ -67,7 +67,7 @@ def _source_positions(dataset: BaseDataset) -> np.ndarray:
 
 
 def _settings(dataset: BaseDataset) -> dict:
-    """Return a nested dict of the settings of a dataset and those inside: a type, and a label wrapper's arguments."""
+    """Return the ``settings`` of :class:`DrawnLabels`; raise an AnnotationError for :class:`.MissingBoxes` inside."""
     if isinstance(dataset, MissingBoxes):
         raise AnnotationError(
             'the dataset must hide labels of images to be kept in a label file, which cannot hold single boxes, got '

@@ -25,9 +25,9 @@ class LabelWrapper(LabelView):
     boxes in ``instances``, as far as samples have them. The data info also gets ``true_label``, (C,) int8, the labels
     before all wrappers, which no loss reads. Pipelines pack it only with ``PackInputs(algorithm_keys=['true_label'])``.
 
-    If any label is unknown, all samples get ``gt_score``, except samples with boxes only. In a detection dataset the
-    positives of an image are the classes of its boxes without ``ignore_flag``. If such a class is hidden, its boxes in
-    the image are removed. If it becomes unknown, its boxes are ignored. No class can be added.
+    If any label is unknown, all samples get ``gt_score``, (C,) with 1, 0 and -1, except samples with boxes only. In
+    these the classes of boxes without ``ignore_flag`` are positive, and adding a class raises an AnnotationError. If a
+    class is hidden, its boxes in the image are removed. If it becomes unknown, they get ``ignore_flag=1``.
 
     ``sample_idx`` is the position in this dataset. If the pipeline returns None in training, a random sample replaces
     it, as in MMEngine; around a ``ConcatDataset``, the random sample may be of any part.
@@ -75,7 +75,7 @@ class LabelWrapper(LabelView):
 
     @property
     def stream(self) -> str:
-        """Name that selects the random numbers of this wrapper; a wrapper inside it has a different name."""
+        """Name of this wrapper's random numbers: type and number of label wrappers inside, as ``'MissingLabels/1'``."""
         return f'{type(self).__name__}/{count_views(self.dataset)}'
 
     def full_init(self) -> None:
@@ -107,7 +107,10 @@ class LabelWrapper(LabelView):
         self._has_unknown = bool((labels == UNKNOWN).any())
 
     def _reject_classes_without_boxes(self, gaining: np.ndarray, positions: np.ndarray | None) -> None:
-        """Raise an AnnotationError if a sample of ``gaining`` (indices of those with new positives) has boxes only."""
+        """Raise an AnnotationError if a sample with new positives has boxes only: the new class would have no box.
+
+        ``gaining`` (M,) has the indices of the samples with new positives; ``positions`` is the result of select.
+        """
         # All samples of a dataset are of one kind.
         if not any(len(leaf) and has_boxes_only(leaf.get_data_info(0)) for leaf in leaf_datasets(self.dataset)):
             return
@@ -196,7 +199,7 @@ class LabelWrapper(LabelView):
         return np.flatnonzero(self._labels[idx] == POSITIVE).tolist()
 
     def prepare_data(self, idx: int) -> object:
-        """Return the result of the innermost dataset's pipeline for a sample, with the labels of this dataset."""
+        """Return :meth:`get_data_info` after the innermost dataset's pipeline; None if a transform returns None."""
         return pipeline_of(self, idx)(self.get_data_info(idx))
 
     @force_full_init
@@ -226,7 +229,7 @@ def _as_index(indices: Sequence[int] | int) -> slice | np.ndarray:
 
 
 def _as_positions(positions: object, rule: str) -> np.ndarray:
-    """Return positions as (N,) int64; raise a TypeError, whose text begins with ``rule``, for a mask or floats."""
+    """Return positions as (N,) int64; for a mask or floats, raise a TypeError with a text that begins with ``rule``."""
     found = np.asarray(positions)
     if found.ndim != 1 or (found.size and found.dtype.kind not in 'iu'):
         raise TypeError(f'{rule}, whole numbers (N,), got {found.dtype} {found.shape}')

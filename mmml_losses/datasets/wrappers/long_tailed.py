@@ -83,7 +83,7 @@ class LongTailed(LabelWrapper):
         super().__init__(dataset, lazy_init=lazy_init)
 
     def settings(self) -> dict:
-        """Return a dict of what determines the samples: type and ``split``, or type, curve arguments and ``seed``."""
+        """Return a dict of ``type`` and ``split``; without a split, of ``type`` and ``largest`` to ``seed``."""
         if self.split is not None:
             return super().settings() | dict(split=self.split)
         curve = self.curve
@@ -125,7 +125,7 @@ class LongTailed(LabelWrapper):
 
 
 def _compare(counts: np.ndarray, published: np.ndarray, classes: tuple[str, ...]) -> str:
-    """Return a text for the log: classes whose ``counts`` of images (C,) differ from the ``published`` counts."""
+    """Return a text for the log: classes whose ``counts`` of images (C,) differ from ``published``, or that none do."""
     if len(counts) != len(published):
         return f'published with {len(published)} classes, of which the dataset has {len(counts)}'
     different = [
@@ -162,7 +162,7 @@ class PublishedSplit:
     class_frequencies: np.ndarray
 
     def find(self, ids: Sequence[str | None]) -> Mapping[str, list[int]]:
-        """Return a dict from each image id of the split in ``ids`` to its positions there, in the published order."""
+        """Return {image id of the split: its positions in ``ids``}, in published order and without ids not found."""
         places: dict[str, list[int]] = {image_id: [] for image_id in self.ids}
         for position, image_id in enumerate(ids):
             if image_id in places:
@@ -171,7 +171,7 @@ class PublishedSplit:
 
 
 def load_split(name: str) -> PublishedSplit:
-    """Read the published split named ``'voc-lt'`` or ``'coco-lt'`` from the file in this package."""
+    """Read a published split from this package: ``'voc-lt'`` or ``'coco-lt'``; other names raise a ValueError."""
     check_choice('split', name, SPLITS)
     content = read_json(FOLDER / f'{name.replace("-", "_")}.json', dict)
     return PublishedSplit(
@@ -183,7 +183,11 @@ def load_split(name: str) -> PublishedSplit:
 
 
 def id_of_file(key: str) -> str | None:
-    """Return the image id, as in :class:`PublishedSplit`, from a file path of VOC or COCO; None for other paths."""
+    """Return the image id, as in :class:`PublishedSplit`, from the file name in a path; None for other names.
+
+    VOC: ``'2008_000023.jpg'`` gives ``'2008_000023'``. COCO: ``'000000554625.jpg'`` and
+    ``'COCO_train2014_000000554625.jpg'`` (or ``val2014``) give ``'554625'``.
+    """
     # The second of several samples of one name ends with #2.
     stem = re.sub(r'(\.\w+)?(#\d+)?$', '', key[key.rfind('/') + 1 :])
     if VOC_NAME.fullmatch(stem):

@@ -11,7 +11,7 @@ from ..labels.data_infos import area_array, as_unknown, box_area, class_areas
 from ..labels.sample_labels import POSITIVE, SampleLabels
 from .missing_labels import HIDDEN_VALUES, MissingLabels
 
-# Fate of a box.
+# Fate of a box. IGNORED: by the annotation, so that it stays and is not counted.
 KEPT, HIDDEN, IGNORED = 0, 1, 2
 
 
@@ -25,7 +25,6 @@ class MissingBoxes(MissingLabels):
     any box left stays in the dataset.
 
     ``rule='floor'`` with a ratio of 1 leaves a single box in each image: single positive labels for detection.
-
     Hidden boxes depend on the seed, the name of the image and the number of the box in its annotation.
 
     Args:
@@ -36,8 +35,8 @@ class MissingBoxes(MissingLabels):
             ``missing_ratio``; ``'floor'`` leaves min(n, floor(n (1 - ``missing_ratio``)) + 1).
         order: Which boxes are hidden: ``'random'``, or ``'smallest_first'``, as annotators miss small objects first.
         keep_one: Whether ``rule='bernoulli'`` keeps the box that is last in the order if it would hide all of an image.
-        hidden: ``'negative'`` removes a hidden box. ``'unknown'`` sets its ``ignore_flag``, which MMDetection's
-            assigners use if ``ignore_iof_thr`` is above 0, in images that keep a box.
+        hidden: ``'negative'`` removes a hidden box; ``'unknown'`` sets its ``ignore_flag`` to 1. In MMDetection such a
+            box is background unless the assigner's ``ignore_iof_thr`` is above 0 and the image keeps another box.
         seed: Seed of the random choice of boxes.
         lazy_init: Whether to wait with loading until :meth:`full_init`. The wrapped dataset has its own ``lazy_init``.
     """
@@ -68,7 +67,7 @@ class MissingBoxes(MissingLabels):
         super().full_init()
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Choose the hidden boxes; return labels (N, C), with a class hidden if no box of it is left in the image."""
+        """Choose the hidden boxes; return labels (N, C): 0 or -1 (see ``hidden``) for a class that lost all boxes."""
         boxes, counts = self._read_boxes(samples)
         rows, numbers, columns = boxes[:3].astype(np.int64)
         is_hidden = self.choose_hidden(samples, rows, numbers, columns, areas=boxes[3])
@@ -126,7 +125,7 @@ class MissingBoxes(MissingLabels):
         return hidden, all_boxes
 
     def observed_areas(self, areas: np.ndarray) -> np.ndarray:
-        """Return the area of the largest box left of each class, (N, C) like ``areas``; NaN for a class without one."""
+        """Return the area of the largest box left of each class, NaN if none, as a new array (N, C) like ``areas``."""
         left = {idx: class_areas(self.get_data_info(idx)) for idx in range(len(self))}
         found = area_array(left, areas.shape)
         return np.full_like(areas, np.nan) if found is None else found

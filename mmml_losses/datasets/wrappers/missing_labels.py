@@ -24,7 +24,7 @@ HIDDEN_VALUES = dict(negative=NEGATIVE, unknown=UNKNOWN)
 
 
 def positive_areas(samples: SampleLabels, wrapper: LabelWrapper, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the areas (M,) of the positives at (``rows``, ``columns``); raise an AnnotationError if one is unknown."""
+    """Return areas of M positives (``rows``, ``columns``); if unknown, raise AnnotationError naming ``wrapper``."""
     areas = np.full(len(rows), np.nan) if samples.areas is None else samples.areas[rows, columns].astype(np.float64)
     # This form also finds NaN.
     wrong = np.flatnonzero(~(areas >= 0))
@@ -45,9 +45,8 @@ class MissingLabels(LabelWrapper):
     :math:`\min(n, \lfloor n (1 - r) \rfloor + 1)` with :math:`r` the missing ratio (Zhang et al., Hill and SPLC, Sec.
     IV-A): on COCO 75%, 40% and 34% of all labels for r = 0.5, 0.8 and 1, where 1 leaves one label an image. The
     formula is computed exactly, in fractions, where 5 (1 - 0.8) = 1. ``rule='bernoulli'`` hides each positive with
-    probability :math:`r`, independently.
-
-    Unknown labels stay unknown. With one seed, a larger ratio (one for all classes) hides all that a smaller one hides.
+    probability :math:`r`, independently. Unknown labels stay unknown. With one seed, a larger ratio (one for all
+    classes) hides all that a smaller one hides.
 
     Args:
         dataset, lazy_init: The wrapped dataset, and whether to load it later, see :class:`LabelWrapper`.
@@ -161,7 +160,10 @@ def num_left(counts: np.ndarray, missing_ratio: float) -> np.ndarray:
 
 
 def _ranks(rows: np.ndarray, counts: np.ndarray, draws: np.ndarray, areas: np.ndarray | None) -> np.ndarray:
-    """Return the rank (M,) of each positive in its sample, from 0: by ascending area if given, then by ``draws``."""
+    """Return the rank (M,) of each positive in its sample, from 0: by ascending area if given, then by ``draws``.
+
+    ``rows``: each positive's sample, ascending. ``draws``: a random number. ``counts`` (N,): positives of each sample.
+    """
     order = np.lexsort((draws, rows) if areas is None else (draws, areas, rows))
     ranks = np.empty(len(rows), dtype=np.int64)
     firsts = np.cumsum(counts) - counts
@@ -230,7 +232,7 @@ class SinglePositive(LabelWrapper):
         return labels
 
     def _choose(self, rows: np.ndarray, weights: np.ndarray, samples: SampleLabels) -> np.ndarray:
-        """Choose a positive of each sample with probability proportional to ``weights``; return indices of ``rows``."""
+        """Choose a positive per sample in proportion to ``weights``; return indices of ``rows`` (sample of each)."""
         firsts = np.flatnonzero(np.diff(rows, prepend=-1))
         sizes = np.diff(firsts, append=len(rows))
         # The weights of a sample without any area are equal.

@@ -128,7 +128,6 @@ def choose_long_tail(
     for all its classes, so other counts :math:`n_c` may exceed :math:`t_c`. Then images are removed one at a time,
     always the one that reduces :math:`\sum_c |n_c - t_c| / t_c` most, until none does. Rare classes weigh more in this
     sum: the tail ends on the curve, frequent classes may fall short of it, and a class in most images may stay above.
-
     Images without a positive label are never chosen, and unknown labels are not counted.
 
     Args:
@@ -161,7 +160,7 @@ def choose_long_tail(
 
 
 def describe_tail(counts: np.ndarray, classes: Sequence[str], num_images: int) -> str:
-    """Return a text for the log on a set of ``num_images`` images, of which ``counts`` (C,) show each class."""
+    """Return a log text: images, labels, rarest and most frequent class, sizes of head/medium/tail."""
     present = np.flatnonzero(counts)
     if not len(present):
         return f'{num_images:,} images without a positive label'
@@ -188,7 +187,7 @@ def _count_joint_images(positives: np.ndarray) -> np.ndarray:
 
 
 def _add(positives: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """For each class in ``ranked``, choose its first images up to its target; return the chosen rows, ascending."""
+    """For each class in ``ranked``, choose the first rows with it until its target is met; return all, ascending."""
     chosen = np.zeros(len(positives), dtype=bool)
     for number in ranked:
         members = positives[:, number]
@@ -199,10 +198,10 @@ def _add(positives: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.n
 
 
 def _remove(positives: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Remove images while that brings the class counts closer to ``targets``; return the rows that stay, ascending.
+    """Remove rows of ``positives`` as :func:`choose_long_tail` describes; return the rows that stay, ascending.
 
-    The gain of a removal changes only when a class comes down to its target. Until then the best rows are removed all
-    at once, with the same result as one by one, and much faster.
+    How much a row reduces the sum there changes only when a class comes down to its target. Until then the best rows
+    are removed all at once, with the same result as one by one, and much faster.
     """
     kept = np.arange(len(positives))
     counts = positives.sum(axis=0)
@@ -222,7 +221,7 @@ def _remove(positives: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def _fill_up(positives: np.ndarray, rows: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Add images of classes below ``targets`` that take no class above; return old and new rows, ascending."""
+    """Add rows of ``positives`` to ``rows``, as ``fill_up`` of :func:`choose_long_tail` does; return all, ascending."""
     chosen = np.zeros(len(positives), dtype=bool)
     chosen[rows] = True
     counts = positives[rows].sum(axis=0)
