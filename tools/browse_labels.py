@@ -16,9 +16,9 @@ from mmengine.config import Config
 from mmml_losses.cli import launch
 from mmml_losses.cli import runs as command_line
 from mmml_losses.datasets import read_label_changes
-from mmml_losses.datasets.labels.label_file import checked_json_path
 from mmml_losses.engine.config_data import load_dataset
 from mmml_losses.evaluation import LabelSummary, describe_labels, summarize_labels
+from mmml_losses.utils.arguments import check_suffix
 from mmml_losses.utils.errors import UsageError
 from mmml_losses.utils.files import replacing
 from mmml_losses.utils.frequencies import HEAD_FROM, MEDIUM_FROM
@@ -60,7 +60,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     if not 0 <= args.medium_from <= args.head_from:
         raise UsageError(f'--medium-from must be in [0, --head-from = {args.head_from}], got {args.medium_from}')
     if args.json is not None:
-        checked_json_path(args.json, '--json')
+        check_suffix('--json', args.json, '.json')
 
 
 def summarize(cfg: Config, args: argparse.Namespace) -> LabelSummary:

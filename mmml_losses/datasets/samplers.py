@@ -11,7 +11,7 @@ from mmengine.logging import print_log
 from torch.utils.data import Sampler
 
 from ..registry import DATA_SAMPLERS
-from ..utils.arrays import check_whole_number
+from ..utils.arguments import check_whole_number
 from ..utils.errors import AnnotationError
 from .labels.random_numbers import uniform_numbers
 from .labels.reading import read_labels

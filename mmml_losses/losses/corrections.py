@@ -9,7 +9,7 @@ from torch import Tensor
 from .. import functional as F
 from ..registry import LOSSES
 from .core.base import FunctionLoss
-from .core.context import resolve_epoch
+from .core.context import resolve
 from .pointwise import PairLoss
 
 
@@ -53,7 +53,7 @@ class SPLCLoss(PairLoss):
         return target.masked_fill(F.believed_positives(log_odds, target, self._threshold_of(epoch)), 1)
 
     def _threshold_of(self, epoch: int | None) -> float:
-        corrects = resolve_epoch(epoch, type(self).__name__) >= self.change_epoch
+        corrects = resolve('epoch', epoch, type(self).__name__) >= self.change_epoch
         return self.settings['threshold'] if corrects else 1.0
 
 

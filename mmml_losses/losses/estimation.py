@@ -10,7 +10,7 @@ from .. import functional as F
 from ..functional.estimation import epr_values, lowest_per_class, pseudo_negative_counts, role_values
 from ..registry import LOSSES
 from .core.base import FunctionLoss, MultiLabelLoss
-from .core.context import require_sample_idx, resolve_epoch, resolve_max_epochs
+from .core.context import require_sample_idx, resolve
 from .core.inputs import count_known
 from .core.memory import SampleMemory, fingerprint_rows
 from .core.reduction import Values
@@ -113,13 +113,13 @@ class EMAPLLoss(FunctionLoss):
     ) -> Tensor:
         sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
         if self.training:
-            self._train(logits.detach(), target, resolve_epoch(epoch, type(self).__name__), sample_idx)
+            self._train(logits.detach(), target, resolve('epoch', epoch, type(self).__name__), sample_idx)
         else:
             self.pseudo_negatives.visit(sample_idx, target, remember=False)
         return self.function(logits, target, self._soft_labels(sample_idx, target), **self.settings)
 
     def _train(self, logits: Tensor, target: Tensor, epoch: int, sample_idx: Tensor) -> None:
-        max_epochs = resolve_max_epochs(self.max_epochs, type(self).__name__)
+        max_epochs = resolve('max_epochs', self.max_epochs, type(self).__name__)
         if self.warmup_epochs >= max_epochs:
             raise ValueError(
                 f'warmup_epochs must be below the {max_epochs} epochs of the training, got {self.warmup_epochs}'
@@ -176,7 +176,8 @@ class EPRLoss(FunctionLoss):
 
     def parts_of(self, logits: Tensor, target: Tensor, weight: Tensor | None, **kwargs) -> list[Values]:
         (penalty,) = self.regularizer.parts_of(logits, target, weight)
-        return [*super().parts_of(logits, target, weight, **kwargs), _scaled(penalty, self.regularizer_weight)]
+        penalty = penalty._replace(values=penalty.values * self.regularizer_weight)
+        return [*super().parts_of(logits, target, weight, **kwargs), penalty]
 
 
 @LOSSES.register_module()
@@ -280,7 +281,7 @@ class ROLELoss(MultiLabelLoss):
         parts = [Values(values if weight is None else values * weight, count_known(target))]
         for estimate in (logits, estimates):
             (penalty,) = self.regularizer.parts_of(estimate, target, weight)
-            parts.append(_scaled(penalty, self.regularizer_weight / 2))
+            parts.append(penalty._replace(values=penalty.values * (self.regularizer_weight / 2)))
         return parts
 
     def _estimates(self, sample_idx: Tensor | None, target: Tensor) -> Tensor:
@@ -309,7 +310,3 @@ class ROLELoss(MultiLabelLoss):
                     f'num_samples, got {lowest} to {highest}'
                 )
         return sample_idx.to(self.label_estimator.device)
-
-
-def _scaled(part: Values, factor: float) -> Values:
-    return part._replace(values=part.values * factor)

@@ -8,7 +8,7 @@ from torch import Tensor
 from .. import functional as F
 from ..registry import LOSSES
 from ..utils.arguments import check_ratio
-from .core.context import require_sample_idx, resolve_epoch
+from .core.context import require_sample_idx, resolve
 from .core.memory import SampleMemory
 from .pointwise import PairLoss
 
@@ -48,7 +48,7 @@ class LargeLoss(PairLoss):
         """Return the fraction of labels that are not rejected or corrected in ``epoch``; None is the Runner's epoch."""
         if self.clean_rate is not None:
             return self.clean_rate
-        return F.clean_rate_of(resolve_epoch(epoch, type(self).__name__), self.relative_increase)
+        return F.clean_rate_of(resolve('epoch', epoch, type(self).__name__), self.relative_increase)
 
 
 @LOSSES.register_module()
@@ -154,7 +154,7 @@ class LargeLossCorrection(LargeLoss):
             return self.function(logits, target, self.clean_rate_of(epoch), **self.settings)
         sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
         if self.clean_rate is None:
-            epoch = resolve_epoch(epoch, type(self).__name__)
+            epoch = resolve('epoch', epoch, type(self).__name__)
         self.memory.visit(sample_idx, target, epoch, remember=self.training)
         values, corrected = F.large_loss_permanent_correction(
             logits,

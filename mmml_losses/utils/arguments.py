@@ -1,7 +1,9 @@
 """Checks of single arguments. Each error names the argument."""
 
+import os
 from collections.abc import Collection
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -44,8 +46,18 @@ def check_flag(name: str, value: bool) -> bool:
     return bool(value)
 
 
-def check_seed(value: int) -> int:
-    """Return a seed as an int; raise a ValueError unless ``value`` is an integer and no bool."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ValueError(f'seed must be an integer, got {value!r}')
+def check_whole_number(name: str, value: int, least: int | None = None) -> int:
+    """Return a whole number (no bool) of at least ``least``, None: any; otherwise raise a ValueError with ``name``."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise ValueError(f'{name} must be a whole number, got {value!r}')
+    if least is not None and value < least:
+        raise ValueError(f'{name} must be at least {least}, got {value}')
     return int(value)
+
+
+def check_suffix(name: str, path: str | os.PathLike, suffix: str) -> Path:
+    """Return ``path`` as a Path if it ends with ``suffix`` (``'.npz'``); otherwise raise a ValueError with ``name``."""
+    path = Path(path)
+    if path.suffix != suffix:
+        raise ValueError(f"{name} must end with '{suffix}', got '{path}'")
+    return path

@@ -1,7 +1,6 @@
 """Check and convert arrays of scores and labels, without needless copies. ``name`` is for the error messages."""
 
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -80,14 +79,6 @@ def as_labels_of(scores: np.ndarray, labels: ArrayLike, scores_name: str = 'scor
     if array.shape != scores.shape:
         raise ValueError(f'labels must have the shape of {scores_name} {scores.shape}, got {array.shape}')
     return as_labels(array)
-
-
-def check_whole_number(name: str, value: int, least: int | None = None) -> None:
-    """Raise a ValueError unless ``value`` is a whole number (no bool) of at least ``least``; None sets no minimum."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise ValueError(f'{name} must be a whole number, got {value!r}')
-    if least is not None and value < least:
-        raise ValueError(f'{name} must be at least {least}, got {value}')
 
 
 def checked_empty(empty: Empty, is_empty: np.ndarray, what: str) -> Empty:

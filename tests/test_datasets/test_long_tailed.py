@@ -293,7 +293,7 @@ def test_settings_are_what_determines_the_samples():
         (dict(split='voc-lt', shape=3), "shape must not be given with split='voc-lt'"),
         (dict(split='voc-lt', largest=9, fill_up=False), 'largest, fill_up must not be given with split'),
         (dict(largest=3, smallest=4), r'smallest must be in \[1, largest = 3\], got 4'),
-        (dict(seed=0.5), 'seed must be an integer, got 0.5'),
+        (dict(seed=0.5), 'seed must be a whole number, got 0.5'),
         (dict(fill_up='no'), "fill_up must be True or False, got 'no'"),
     ],
 )

@@ -315,7 +315,7 @@ def test_a_label_file_of_them_is_rejected():
         (dict(missing_ratio=0.5, order='big'), r"order must be one of 'random', 'smallest_first', got 'big'"),
         (dict(missing_ratio=0.5, hidden='gone'), r"hidden must be one of 'negative', 'unknown', got 'gone'"),
         (dict(missing_ratio=0.5, rule='floor', keep_one=True), r"keep_one must be False for rule='floor'"),
-        (dict(missing_ratio=0.5, seed=0.5), r'seed must be an integer, got 0.5'),
+        (dict(missing_ratio=0.5, seed=0.5), r'seed must be a whole number, got 0.5'),
     ],
 )
 def test_wrong_arguments_are_named(arguments, message):

@@ -222,7 +222,7 @@ def test_empty_datasets_and_rows():
         (dict(missing_ratio=0.5, hidden='gone'), r"hidden must be one of 'negative', 'unknown', got 'gone'"),
         (dict(missing_ratio=0.5, keep_one=True), r"keep_one must be False for rule='floor'"),
         (dict(missing_ratio=0.5, rule='bernoulli', keep_one='no'), r"keep_one must be True or False, got 'no'"),
-        (dict(missing_ratio=0.5, seed=0.5), r'seed must be an integer, got 0.5'),
+        (dict(missing_ratio=0.5, seed=0.5), r'seed must be a whole number, got 0.5'),
     ],
 )
 def test_wrong_arguments_are_named(arguments, message):

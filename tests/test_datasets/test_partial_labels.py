@@ -69,5 +69,5 @@ def test_settings_and_wrong_arguments():
     assert PartialLabels(Toy(), 0.25, seed=9).settings() == dict(type='PartialLabels', known_ratio=0.25, seed=9)
     with pytest.raises(ValueError, match=r'known_ratio must be in \[0, 1\], got 1.5'):
         PartialLabels(Toy(), 1.5)
-    with pytest.raises(ValueError, match=r'seed must be an integer, got None'):
+    with pytest.raises(ValueError, match=r'seed must be a whole number, got None'):
         PartialLabels(Toy(), 0.5, seed=None)

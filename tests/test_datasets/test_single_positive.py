@@ -119,7 +119,7 @@ def test_settings_and_wrong_arguments():
     for arguments, message in (
         (dict(by='size'), r"by must be one of 'uniform', 'area', got 'size'"),
         (dict(hidden=0), r"hidden must be one of 'negative', 'unknown', got 0"),
-        (dict(seed='0'), r"seed must be an integer, got '0'"),
+        (dict(seed='0'), r"seed must be a whole number, got '0'"),
     ):
         with pytest.raises(ValueError, match=message):
             SinglePositive(Toy(), **arguments)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from mmengine.logging import MessageHub
 
-from mmml_losses.losses.core.context import require_sample_idx, resolve_epoch, resolve_max_epochs
+from mmml_losses.losses.core.context import require_sample_idx, resolve
 
 
 @pytest.fixture
@@ -18,17 +18,17 @@ def hub(request):
 def test_the_argument_goes_before_the_runner(hub):
     hub.update_info('epoch', 7)
     hub.update_info('max_epochs', 10)
-    assert resolve_epoch(0, 'SomeLoss') == 0
-    assert resolve_epoch(None, 'SomeLoss') == 7
-    assert resolve_max_epochs(3, 'SomeLoss') == 3
-    assert resolve_max_epochs(None, 'SomeLoss') == 10
+    assert resolve('epoch', 0, 'SomeLoss') == 0
+    assert resolve('epoch', None, 'SomeLoss') == 7
+    assert resolve('max_epochs', 3, 'SomeLoss') == 3
+    assert resolve('max_epochs', None, 'SomeLoss') == 10
 
 
 def test_without_a_runner_the_error_says_what_to_do(hub):
     with pytest.raises(ValueError, match=r'epoch must be known to SomeLoss.*epoch=.*counted from 0.*Runner'):
-        resolve_epoch(None, 'SomeLoss')
+        resolve('epoch', None, 'SomeLoss')
     with pytest.raises(ValueError, match=r'max_epochs must be known to SomeLoss.*config'):
-        resolve_max_epochs(None, 'SomeLoss')
+        resolve('max_epochs', None, 'SomeLoss')
 
 
 def test_missing_indices_name_the_key_of_the_pipeline():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...utils.arguments import check_suffix
 from ...utils.errors import AnnotationError, MissingDataError
 from ...utils.files import replacing
 from .sample_labels import NEGATIVE, POSITIVE, UNKNOWN, SampleLabels, columns_of, fill_rows
@@ -84,7 +85,7 @@ def save_label_file(
         selected: (K,) dataset position of each row of ``labels``, in any order, repeats allowed. By default the rows
             are all samples in dataset order.
     """
-    path = checked_json_path(path)
+    path = check_suffix('path', path, '.json')
     labels = np.asarray(labels)
     selected = None if selected is None else _checked_positions(selected, len(samples.labels), 'selected')
     shape = (len(samples.labels) if selected is None else len(selected), len(samples.classes))
@@ -133,14 +134,6 @@ def load_label_file(path: str | os.PathLike) -> LabelFile:
         raise AnnotationError(f'{path} is not a label file: it has no {error}') from error
     except (ValueError, TypeError, RecursionError) as error:
         raise AnnotationError(f'{path} is not a label file: {error}') from error
-
-
-def checked_json_path(path: str | os.PathLike, name: str = 'path') -> Path:
-    """Return ``path`` as a ``Path``; raise a ValueError about the argument ``name`` unless it ends with ``.json``."""
-    path = Path(path)
-    if path.suffix != '.json':
-        raise ValueError(f"{name} must end with '.json', got '{path}'")
-    return path
 
 
 def _parse(path: str, content: dict) -> LabelFile:

@@ -12,11 +12,9 @@ import numpy as np
 from mmengine.dataset import BaseDataset, force_full_init
 
 from ...registry import DATASETS
-from ...utils.arguments import check_choice
-from ...utils.arrays import check_whole_number
+from ...utils.arguments import check_choice, check_suffix, check_whole_number
 from ...utils.errors import AnnotationError, MissingDataError
 from ...utils.files import replacing
-from ..labels.label_file import checked_json_path
 from .annotation_files import read_json, reject_repeated, require_keys
 from .reader import MultiLabelReader, score_row
 
@@ -213,7 +211,7 @@ def make_answer_file(path: str | os.PathLike, ann_files: Sequence[str | os.PathL
     Returns:
         List of the answers, the most frequent first; answers of equal count are in alphabetical order.
     """
-    path = checked_json_path(path)
+    path = check_suffix('path', path, '.json')
     check_whole_number('min_count', min_count, least=1)
     missing = [os.fspath(file) for file in ann_files if not Path(file).is_file()]
     if missing or not ann_files:

@@ -12,7 +12,7 @@ from mmengine.dataset import BaseDataset
 from mmengine.logging import print_log
 
 from ...registry import DATASETS
-from ...utils.arguments import check_choice, check_flag, check_seed
+from ...utils.arguments import check_choice, check_flag, check_whole_number
 from ...utils.errors import AnnotationError
 from ..labels.random_numbers import uniform_numbers
 from ..labels.sample_labels import POSITIVE, SampleLabels
@@ -77,7 +77,7 @@ class LongTailed(LabelWrapper):
         self.split = split
         self.fill_up = check_flag('fill_up', given.pop('fill_up', False))
         self.curve = ParetoCurve(**given)
-        self.seed = check_seed(seed)
+        self.seed = check_whole_number('seed', seed)
         # Fail before the wrapped dataset is read, which may take a while.
         self._published = None if split is None else load_split(split)
         super().__init__(dataset, lazy_init=lazy_init)

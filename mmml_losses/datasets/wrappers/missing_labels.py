@@ -9,7 +9,7 @@ import numpy as np
 from mmengine.dataset import BaseDataset
 
 from ...registry import DATASETS
-from ...utils.arguments import check_choice, check_flag, check_ratio, check_seed
+from ...utils.arguments import check_choice, check_flag, check_ratio, check_whole_number
 from ...utils.arrays import row_blocks
 from ...utils.errors import AnnotationError
 from ..labels.random_numbers import uniform_numbers
@@ -84,7 +84,7 @@ class MissingLabels(LabelWrapper):
         self.rule = check_choice('rule', rule, RULES)
         self.order = check_choice('order', order, ORDERS)
         self.hidden = check_choice('hidden', hidden, HIDDEN_VALUES)
-        self.seed = check_seed(seed)
+        self.seed = check_whole_number('seed', seed)
         self.keep_one = check_flag('keep_one', keep_one)
         self.needs_areas = order == 'smallest_first'
         self.missing_ratio = _checked_rates(missing_ratio)
@@ -217,7 +217,7 @@ class SinglePositive(LabelWrapper):
     ):
         self.by = check_choice('by', by, WEIGHTS)
         self.hidden = check_choice('hidden', hidden, HIDDEN_VALUES)
-        self.seed = check_seed(seed)
+        self.seed = check_whole_number('seed', seed)
         self.needs_areas = by == 'area'
         super().__init__(dataset, lazy_init=lazy_init)
 
@@ -271,7 +271,7 @@ class PartialLabels(LabelWrapper):
 
     def __init__(self, dataset: BaseDataset | dict, known_ratio: float, *, seed: int = 0, lazy_init: bool = False):
         self.known_ratio = check_ratio('known_ratio', known_ratio)
-        self.seed = check_seed(seed)
+        self.seed = check_whole_number('seed', seed)
         super().__init__(dataset, lazy_init=lazy_init)
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:

@@ -6,8 +6,7 @@ from numbers import Real
 
 import numpy as np
 
-from ...utils.arguments import check_choice
-from ...utils.arrays import check_whole_number
+from ...utils.arguments import check_choice, check_whole_number
 from ...utils.frequencies import group_classes
 from ..labels.sample_labels import POSITIVE
 

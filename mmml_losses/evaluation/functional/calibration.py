@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ...utils.arrays import ArrayLike, as_labels_of, as_probabilities, check_whole_number, row_blocks
+from ...utils.arguments import check_whole_number
+from ...utils.arrays import ArrayLike, as_labels_of, as_probabilities, row_blocks
 
 AceVariant: TypeAlias = Literal['non-empty', 'all', 'adaptive']
 ACE_VARIANTS = ('non-empty', 'all', 'adaptive')

@@ -68,7 +68,8 @@ class F1Scores:
     @property
     def cf1(self) -> float:
         """Harmonic mean of :attr:`cp` and :attr:`cr`, the CF1 of the multi-label literature."""
-        return _harmonic_mean(self.cp, self.cr)
+        total = self.cp + self.cr
+        return 2 * self.cp * self.cr / total if total else 0.0
 
     @property
     def macro_f1(self) -> float:
@@ -246,7 +247,3 @@ def _highest(scores: np.ndarray, k: int) -> tuple[np.ndarray, int]:
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """Divide counts elementwise, ``part / whole``, with 0 for 0 / 0."""
     return part / np.maximum(whole, 1)
-
-
-def _harmonic_mean(first: float, second: float) -> float:
-    return 2 * first * second / (first + second) if first + second else 0.0

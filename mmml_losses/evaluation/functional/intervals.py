@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...utils import arrays
-from ...utils.arrays import ArrayLike, as_labels_of, as_probabilities, check_whole_number
+from ...utils.arguments import check_whole_number
+from ...utils.arrays import ArrayLike, as_labels_of, as_probabilities
 from .calibration import AceVariant, Binning, bin_limits, check_ace, check_binning, errors_of, sums_in_bins
 from .scores import clip_of, clipped_log_loss, fit_line, line_sums, sample_sums, squared_error
 

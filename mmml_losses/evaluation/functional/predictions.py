@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...utils.arguments import check_suffix
 from ...utils.arrays import ArrayLike, as_array, as_labels, as_probabilities, as_scores, row_blocks
 from ...utils.files import replacing
 
@@ -82,7 +83,7 @@ def save_predictions(path: str | os.PathLike, predictions: Predictions) -> None:
     """
     arrays = {name: value for name, value in vars(predictions).items() if value is not None}
     arrays |= {name: np.array(arrays[name], dtype=str) for name in ('class_names', 'image_paths')}
-    path = checked_npz_path(path)
+    path = check_suffix('path', path, '.npz')
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary, temporary.open('wb') as file:
         np.savez(file, format=np.array(FORMAT), **arrays)
@@ -102,14 +103,6 @@ def load_predictions(path: str | os.PathLike) -> Predictions:
         return Predictions(**values, true_labels=arrays.get('true_labels'))
     except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"'{path}' is not a predictions file written by SavePredictions: {error}") from error
-
-
-def checked_npz_path(path: str | os.PathLike, name: str = 'path') -> Path:
-    """Return ``path`` as a Path; raise a ValueError that calls it ``name`` if it does not end with ``.npz``."""
-    path = Path(path)
-    if path.suffix != '.npz':
-        raise ValueError(f"{name} must end with '.npz', got '{path}'")
-    return path
 
 
 def log_odds_of(probabilities: ArrayLike) -> Tensor:

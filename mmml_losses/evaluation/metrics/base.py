@@ -14,7 +14,8 @@ from mmengine.evaluator import BaseMetric
 from mmengine.logging import print_log
 
 from ...registry import METRICS
-from ..functional.predictions import Predictions, checked_npz_path, save_predictions
+from ...utils.arguments import check_suffix
+from ..functional.predictions import Predictions, save_predictions
 from .gathering import PredictionCollector, broadcast_json
 
 
@@ -114,7 +115,7 @@ class SavePredictions(PredictionMetric):
 
     def __init__(self, out_file: str | os.PathLike, prefix: str | None = None):
         super().__init__(prefix=prefix)
-        self.out_file = checked_npz_path(out_file, 'out_file')
+        self.out_file = check_suffix('out_file', out_file, '.npz')
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
         save_predictions(self.out_file, predictions)

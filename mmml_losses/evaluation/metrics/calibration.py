@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from ...registry import METRICS
+from ...utils.arguments import check_suffix
 from ...utils.arrays import as_array
 from ..functional import calibration, detection
 from ..functional.intervals import calibration_intervals, check_resampling
-from ..functional.predictions import Predictions, checked_npz_path, save_predictions
+from ..functional.predictions import Predictions, save_predictions
 from ..functional.scores import (
     brier_score,
     calibration_line,
@@ -226,7 +227,7 @@ class DetectionCalibrationError(CalibrationError):
             num_bins, binning, ace, 'pooled', items, num_resamples, confidence=confidence, seed=seed, prefix=prefix
         )
         detection.check_matching(iou_threshold, ignored_overlap, min_score)
-        self.out_file = None if out_file is None else checked_npz_path(out_file, 'out_file')
+        self.out_file = None if out_file is None else check_suffix('out_file', out_file, '.npz')
         self.iou_threshold, self.min_score, self.ignored_overlap = iou_threshold, min_score, ignored_overlap
         # A row is an image: its scores and the match of each detection.
         self._stores = {

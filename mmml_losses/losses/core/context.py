@@ -6,35 +6,21 @@ import torch
 from mmengine.logging import MessageHub
 from torch import Tensor
 
-
-def resolve_epoch(epoch: int | None, loss_name: str) -> int:
-    """Return the epoch, counted from 0: ``epoch`` itself, or if it is None the epoch of MMEngine's running Runner.
-
-    If both are unknown, raise a ValueError that names the loss by ``loss_name``.
-    """
-    if epoch is None:
-        epoch = runner_info('epoch')
-    if epoch is None:
-        raise ValueError(
-            f'epoch must be known to {loss_name}, got None: call the loss with epoch=..., counted from 0, or train '
-            "with MMEngine's Runner, which provides it"
-        )
-    return epoch
+REMEDIES = {
+    'epoch': "call the loss with epoch=..., counted from 0, or train with MMEngine's Runner",
+    'max_epochs': "set it in the config of the loss, or train with MMEngine's Runner by epochs",
+}
 
 
-def resolve_max_epochs(max_epochs: int | None, loss_name: str) -> int:
-    """Return ``max_epochs``, or if it is None the number of training epochs of MMEngine's running Runner.
+def resolve(name: str, value: int | None, loss_name: str) -> int:
+    """Return ``value``, or if it is None, ``'epoch'`` (from 0) or ``'max_epochs'``, by ``name``, of MMEngine's Runner.
 
     If both are unknown, raise a ValueError that names the loss by ``loss_name``.
     """
-    if max_epochs is None:
-        max_epochs = runner_info('max_epochs')
-    if max_epochs is None:
-        raise ValueError(
-            f'max_epochs must be known to {loss_name}, got None: set it in the config of the loss, or train with '
-            "MMEngine's Runner by epochs, which provides it"
-        )
-    return max_epochs
+    value = runner_info(name) if value is None else value
+    if value is None:
+        raise ValueError(f'{name} must be known to {loss_name}, got None: {REMEDIES[name]}, which provides it')
+    return value
 
 
 def require_sample_idx(

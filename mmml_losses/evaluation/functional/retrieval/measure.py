@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from torch.hub import tqdm
 
-from ....utils.arrays import ArrayLike, check_whole_number
+from ....utils.arguments import check_whole_number
+from ....utils.arrays import ArrayLike
 from ..positive_ranks import has_numba, import_compiled
 from . import queries
 from .queries import ConditionTable, Scale, condition_table

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from ....utils import arrays
-from ....utils.arrays import ArrayLike, as_array, as_labels, as_labels_of, check_whole_number
+from ....utils.arguments import check_whole_number
+from ....utils.arrays import ArrayLike, as_array, as_labels, as_labels_of
 from ....utils.errors import did_you_mean
 from ..predictions import Predictions
 
