@@ -98,7 +98,8 @@ def read_config(file: str, options: Mapping | None = None, loss: str | None = No
 def load_config(args: argparse.Namespace) -> Config:
     """Apply all flags of :func:`add_common_arguments` but ``--amp`` to the config ``args.config``, and return it.
 
-    Add MMPretrain's dataloader defaults. Set ``LOCAL_RANK``; start a gloo group for launcher ``pytorch`` without CUDA.
+    Add MMPretrain's dataloader defaults; for a detector, ``DetectorCheckHook``. Set ``LOCAL_RANK``. Start a gloo group
+    for launcher ``pytorch`` without CUDA.
     """
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
     cfg = read_config(args.config, args.cfg_options, args.loss)
@@ -121,7 +122,7 @@ def load_config(args: argparse.Namespace) -> Config:
 
 
 def default_work_dir(config_file: str, loss: str | None) -> str:
-    """Return ``work_dirs/CONFIG`` or, with a loss, ``work_dirs/CONFIG-LOSS``: stems of files, or the loss's name."""
+    """Return ``work_dirs/CONFIG`` or, with a loss, ``work_dirs/CONFIG-LOSS``: each a file's stem, LOSS also a name."""
     name = Path(config_file).stem
     if loss is not None:
         loss = Path(loss).name.removesuffix('.py')
@@ -131,13 +132,20 @@ def default_work_dir(config_file: str, loss: str | None) -> str:
 
 
 def reject_detector(cfg: Config, config_file: str, reason: str) -> None:
-    """Raise a UsageError if ``cfg`` configures a detector; the error names ``config_file`` and ends with ``reason``."""
+    """Raise a UsageError if ``cfg`` is the config of a detector.
+
+    The message names ``config_file`` and ends with "got a detector" + ``reason``, which begins with a comma or colon.
+    """
     if is_detector(cfg):
         raise UsageError(f'{config_file} must be the config of a classifier, got a detector{reason}')
 
 
 def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
-    """Check ``cfg``, then write ``--amp`` and :func:`add_training_arguments` flags into it, or raise a UsageError."""
+    """Write ``--amp`` and the flags of :func:`add_training_arguments` into ``cfg``, in place.
+
+    First call :func:`check_schedule` and :func:`check_weight_decay`. Raise a UsageError for ``--amp`` without a GPU and
+    for ``--auto-scale-lr`` without ``auto_scale_lr`` in ``cfg``.
+    """
     check_schedule(cfg)
     check_weight_decay(cfg)
     if args.no_validate:
@@ -238,7 +246,8 @@ def print_table(rows: Sequence[dict[str, str]], texts: Collection[str] = ()) -> 
 def exit_clearly(main: Callable[[], None]) -> None:
     """Run a tool's ``main``. An error that the user can fix ends it with a message and exit code 1, not a traceback.
 
-    Examples: UsageError, MissingDataError, and a TypeError, ValueError or ImportError that this package raises.
+    Examples: UsageError, MissingDataError, and a TypeError, ValueError or ImportError that this package raises. If
+    ``main`` succeeds in a distributed run, call :func:`leave_together`.
     """
     try:
         main()

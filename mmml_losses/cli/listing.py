@@ -92,7 +92,7 @@ def first_sentence(described: object) -> str:
 
 
 def describe_config(file: Path) -> str:
-    """Return the first sentence of a config's first comment; without a comment, ``'<loss> on <dataset>'``."""
+    """Return the first sentence of the comment at the top of a config; without one, ``'<loss> on <dataset>'``."""
     lines = takewhile(lambda line: line.startswith('#'), file.read_text(encoding='utf-8').splitlines())
     if comment := ' '.join(line.lstrip('# ') for line in lines):
         return _until_full_stop(comment)

@@ -97,7 +97,7 @@ def swap_loss(cfg: Config, loss: dict) -> None:
 
 
 def _reduction_of(loss: dict | None) -> str | None:
-    """Return the ``reduction`` in a loss config, or in all parts of a SumLoss; None if there is none, or several."""
+    """Return the ``reduction`` of a loss config, or of all parts of a SumLoss; None without one, or if parts differ."""
     if not isinstance(loss, dict):
         return None
     parts = loss.get('losses')

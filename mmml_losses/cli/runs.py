@@ -70,8 +70,8 @@ def read_frequencies(options: argparse.Namespace) -> tuple[np.ndarray | None, Gr
 def split_names(arguments: Sequence[str]) -> dict[str, str]:
     """Return a dict from name to path for arguments ``NAME=PATH`` or ``PATH``; UsageError if two have one name.
 
-    Without a name, a folder or its ``predictions.npz`` is named after the folder, another file by its stem. A path with
-    an equals sign needs a name if the path does not exist yet: ``mine=./lr=0.1/predictions.npz``.
+    Without a name, a folder or its ``predictions.npz`` is named after the folder, another ``.npz`` file by its stem. A
+    path with an equals sign needs a name if the path does not exist yet: ``mine=./lr=0.1/predictions.npz``.
     """
     values: dict[str, str] = {}
     for argument in arguments:
@@ -121,7 +121,7 @@ def files_of(arguments: Sequence[str]) -> dict[str, Path]:
 
 
 def load_label_recovery(arguments: Sequence[str]) -> dict[str, dict[str, dict[int, float]]]:
-    """Return label recovery ``curves[run][quantity][epoch]`` (:func:`read_label_recovery`) of runs that logged it."""
+    """Return ``curves[run][quantity][epoch]`` (quantity: ``'precision'``, …) of the runs that logged label recovery."""
     curves = {name: read_file(file.parent, read_label_recovery) for name, file in files_of(arguments).items()}
     return {name: of_run for name, of_run in curves.items() if of_run}
 

@@ -17,10 +17,10 @@ from .pointwise import PairLoss
 class SPLCLoss(PairLoss):
     """SPLC, self-paced loss correction for missing labels, with any pair of terms (Zhang et al., Eq. 10).
 
-    From the second epoch on, an unobserved label (0) of high probability costs what a positive costs.
+    From ``change_epoch`` on, an unobserved label (0) whose probability exceeds ``threshold`` costs like a positive.
 
     Args:
-        positive: Cost of a positive label, see :class:`PairLoss`. Focal margin by default, as in the paper's best row.
+        positive: Cost of a positive label, see :class:`PairLoss`. By default focal margin, the paper's best choice.
         negative: Cost of a negative label, see :class:`PairLoss`; focal by default. Table VII pairs ``'bce'`` with
             ``'bce'``, ``'focal'`` with ``'focal'``, and positive ``'bce'`` with negative ``'asymmetric'``.
         threshold: The probability above which an unobserved label is corrected to positive.
@@ -67,10 +67,11 @@ class LASDLoss(FunctionLoss):
         threshold: The probability above which an unobserved label is a pseudo-positive; for these datasets 0.9, 0.9,
             0.95 and 0.93.
         expected_positives: Mean number of positive labels of an image; for these datasets 1.46, 2.94, 1.89 and 31.4.
-            Theorem 5.4 derives ``negative_leverage`` from it. None estimates it by a running mean, over training
-            batches, of the observed and pseudo-positives per image that has a known label. All processes of a
-            distributed training share the estimate; with class indices (detectors) each process has its own.
-        negative_leverage: Weight of the other unobserved labels; None: Theorem 5.4. Excludes ``expected_positives``.
+            None estimates it by a running mean, over training batches, of the observed and pseudo-positives per image
+            that has a known label. All processes of a distributed training share the estimate; with class indices
+            (detectors) each process has its own. Together with ``negative_leverage`` it is an error.
+        negative_leverage: Weight of the other unobserved labels. None derives it by Theorem 5.4 from n expected
+            positives of C classes: (1 + positive_leverage (n - 1)) / (C - n).
         gamma_positive: Focusing power of positives and pseudo-positives.
         gamma_negative: Focusing power of the other unobserved labels.
         momentum: Weight of a new batch in the running mean.
@@ -111,7 +112,7 @@ class LASDLoss(FunctionLoss):
             self.register_buffer('estimated_positives', torch.zeros(()))
 
     def check_settings(self, **inputs: Any) -> None:
-        """Do nothing: the constructor checks settings later, together with ``positive_leverage`` and ``threshold``."""
+        """Do nothing when the base class calls it: the constructor of LASD then checks all settings together."""
 
     def forward(self, cls_score: Tensor, target: Tensor, *args, **kwargs) -> Tensor:
         """Return the loss as :meth:`MultiLabelLoss.forward`. For class indices, processes share no running mean."""
@@ -126,7 +127,7 @@ class LASDLoss(FunctionLoss):
         )
 
     def corrected_targets(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        """Return a copy of ``target`` (N, C) with 1 at pseudo-positives: unobserved labels (0) of high probability."""
+        """Return a copy of ``target`` (N, C) with 1 at unobserved labels (0) of probability above ``threshold``."""
         return target.masked_fill(F.believed_positives(logits, target, self.settings['threshold']), 1)
 
     def _negative_leverage(self, logits: Tensor, target: Tensor, shared: bool) -> float | Tensor:

@@ -45,8 +45,8 @@ class EMAPLLoss(FunctionLoss):
 
     The first epochs (warm-up) are :class:`EMLoss`. Each later epoch starts by adding pseudo-negatives to all earlier
     ones: in each class, those of the other unobserved labels (0) whose probabilities were lowest in the previous epoch.
-    A pseudo-negative costs BCE against this probability, its soft label for the rest of the training. Each of these
-    epochs adds the same number. In the last one, pseudo-negatives are ``negative_share`` of the unobserved labels.
+    A pseudo-negative costs BCE against this probability, its soft label for the rest of the training. Other labels cost
+    the same as before. Each epoch adds the same number in a class, until ``negative_share`` is reached in the last.
 
     The loss needs ``sample_idx``. For each label of the training set it stores two log-odds of two bytes: the latest
     prediction and, of a pseudo-negative, the soft label. The checkpoint has both. If a sample occurs several times in
@@ -158,7 +158,7 @@ class EPRLoss(FunctionLoss):
 
     ``'mean'`` is the authors' code: the mean over all known labels, plus the regulariser. If ``avg_factor`` is the
     number of samples, it is the paper's formula: the sum over a sample's labels, averaged over samples, plus the
-    regulariser. ``'none'`` is not defined. All weights of a sample must be equal or 0.
+    regulariser. ``'none'`` is an error. All weights of a sample must be equal or 0.
 
     Args:
         expected_positives: The expected number of positive labels of a sample.
@@ -194,15 +194,15 @@ class ROLELoss(MultiLabelLoss):
     The loss needs ``sample_idx``. Before the first call it also needs the labels of the training set, to know the
     observed positives; ``TrainingSetHook`` passes them. A sample whose labels differ from those raises an error.
 
-    The mean is over the known labels. The regulariser of :class:`EPRLoss` is added, for predictions and estimates.
+    ``'mean'`` is over known labels. Added is :class:`EPRLoss`'s regulariser, averaged over predictions and estimates.
 
     Args:
         num_samples: Number of samples of the training set.
         num_classes: Number of classes.
         expected_positives: The expected number of positive labels of a sample.
         regularizer_weight: Factor of the regulariser.
-        seed: Random seed of the initial estimates, which are equal in all processes.
-        **kwargs: The arguments of :class:`MultiLabelLoss`.
+        seed: Random seed of the initial estimates (0.4 to 0.6), which are equal in all processes.
+        **kwargs: The arguments of :class:`MultiLabelLoss`; ``reduction='none'`` is an error.
     """
 
     remembers_samples = True
@@ -233,11 +233,11 @@ class ROLELoss(MultiLabelLoss):
 
     @torch.no_grad()
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
-        """Set the estimated probabilities of observed positives to 0.995, unless a checkpoint has been loaded.
+        """Set the estimates of observed positives to 0.995, unless an earlier call or a checkpoint has set them.
 
         Args:
             labels: Labels of the training set, (M, C), with 1 positive, 0 unobserved, -1 unknown, or soft.
-            sample_idx: Index of each sample, (M,), by which :meth:`forward` names it.
+            sample_idx: Index of each sample, (M,), the ``sample_idx`` of calls of the loss.
         """
         if not self.wants_training_labels:
             return
@@ -261,7 +261,7 @@ class ROLELoss(MultiLabelLoss):
     def corrected_targets(
         self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs
     ) -> Tensor:
-        """Return the estimated probabilities of the labels of samples, (N, C), and -1 where a label is unknown.
+        """Return the estimates (probabilities) of all known labels, observed or not, and -1 at unknown ones, (N, C).
 
         Args:
             logits: Not used.

@@ -41,11 +41,14 @@ class LargeLoss(PairLoss):
         super().check_settings(clean_rate=1.0)
 
     def large_losses(self, logits: Tensor, target: Tensor, epoch: int | None) -> Tensor:
-        """Return a boolean mask (N, C) of unobserved labels of largest loss: 1 - ``clean_rate_of(epoch)`` of all."""
+        """Return a mask (N, C) of the unobserved labels of largest loss.
+
+        Their number is the fraction 1 - ``clean_rate_of(epoch)`` of the number of known labels, rounded up.
+        """
         return F.large_losses(logits, target, 1 - self.clean_rate_of(epoch), self.settings['negative'])
 
     def clean_rate_of(self, epoch: int | None) -> float:
-        """Return the fraction of labels that are not rejected or corrected in ``epoch``; None is the Runner's epoch."""
+        """Return the fraction of known labels not to reject or correct in ``epoch``; None is the Runner's epoch."""
         if self.clean_rate is not None:
             return self.clean_rate
         return F.clean_rate_of(resolve('epoch', epoch, type(self).__name__), self.relative_increase)
@@ -59,8 +62,7 @@ class LargeLossRejection(LargeLoss):
     ``'mean'`` divides by all known labels, the rejected ones included, as the authors' code does.
 
     Args:
-        relative_increase: By how much the rejected fraction of all labels of a batch grows each epoch: 0.002 is 0.2 per
-            cent.
+        relative_increase: By how much the rejected fraction of known labels in a batch grows per epoch; 0.002 is 0.2 %.
         clean_rate: Fraction of labels that are not rejected, in every epoch. None to follow ``relative_increase``.
         positive: Cost of a positive label, a term as in :class:`PairLoss`.
         negative: Cost of an unobserved label, a term. It also decides which losses are the largest.
@@ -87,8 +89,8 @@ class LargeLossCorrection(LargeLoss):
     mode it reads these corrections and stores no new ones.
 
     Args:
-        relative_increase: By how much the corrected fraction of all labels of a batch grows each epoch. For a permanent
-            correction: the fraction of its labels that each batch corrects in addition.
+        relative_increase: By how much the corrected fraction of the known labels of a batch grows each epoch. For a
+            permanent correction: the fraction of its known labels that each batch corrects in addition.
         permanent: Whether corrections stay (LL-Cp) or not (LL-Ct).
         clean_rate: Fraction of labels that are not corrected, in every epoch; None to follow ``relative_increase``. If
             permanent, 1 corrects nothing; a lower value only makes the first epoch correct ``relative_increase``, too.

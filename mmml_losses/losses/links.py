@@ -50,7 +50,7 @@ class SigmoidLink(Link):
 class FunctionLink(Link):
     """Base of the links that are a function of the logit and of constants, such as slopes.
 
-    A subclass sets the function and its inverse. The arguments are the constants, with the function's defaults.
+    A subclass sets ``log_odds_of`` and its inverse ``logits_of``. Arguments are the constants, which have defaults.
     """
 
     log_odds_of: ClassVar[Callable[..., Tensor]]
@@ -79,7 +79,7 @@ class SPALink(FunctionLink):
     """Link that maps logits trained with SPA to probabilities (see :func:`mmml_losses.functional.spa_link`).
 
     Args:
-        **constants: The arguments of :class:`SPALoss`: scales, slopes and shifts of the positive and negative term.
+        **constants: The arguments of :class:`SPALoss`, with its defaults: scales, slopes and shifts of the two terms.
     """
 
     log_odds_of = staticmethod(F.spa_logit_probabilities)
@@ -92,8 +92,9 @@ class PhiLink(FunctionLink):
 
     Args:
         **constants: The focusing powers ``gamma_positive`` and ``gamma_negative``; the probability shift ``margin`` of
-            the negatives; and ``alpha``, the weight of the positives, where that of the negatives is 1 - alpha. Unless
-            ``margin`` is 0, all small logits have the probability 0 and the link has no inverse.
+            the negatives; and ``alpha`` (0.5), the weight of the positives, where the negatives weigh 1 - alpha. The
+            other defaults are those of :class:`AsymmetricLoss`. Unless ``margin`` is 0, all small logits have the
+            probability 0, and the inverse raises a ValueError.
     """
 
     log_odds_of = staticmethod(F.phi_logit_probabilities)
@@ -114,7 +115,7 @@ class ScaledLink(Link):
 
     Args:
         base: The link whose log-odds are scaled, or its config. ``None`` is the default link of the loss that has this
-            link, of the first loss if there are several. Without a loss, the logits are taken as log-odds.
+            link; if losses share the link, of the first. Without a loss, the logits are taken as log-odds.
     """
 
     def __init__(self, base: Link | dict | None = None):
@@ -155,7 +156,7 @@ class ScaledLink(Link):
     def fit(self, logits: Tensor, targets: Tensor) -> Fit:
         """Fit the buffers to labelled data: minimise the negative log-likelihood by Newton's method in float64.
 
-        Scales stay between 1/100 and 100. Labels of one kind alone raise a ValueError.
+        Scales stay in [1/100, 100]. Raise a ValueError if known labels are all 1 or all 0 (VectorLink: in each class).
 
         Args:
             logits: Logits of the model, (N, C).

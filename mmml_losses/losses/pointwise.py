@@ -85,8 +85,7 @@ class FocalLoss(FunctionLoss):
             the probabilities for the bias that focusing and ``alpha`` cause (Cheng and Vasconcelos, Eq. 14).
         **kwargs: The other arguments of :class:`MultiLabelLoss`.
 
-    The gradient includes the focusing weights, as in the original paper. With ``alpha=0.25`` the loss is MMDetection's
-    ``FocalLoss``.
+    The gradient includes the focusing weights, as in the original paper. ``alpha=0.25`` is MMDetection's ``FocalLoss``.
     """
 
     function = staticmethod(F.focal_loss)
@@ -120,10 +119,8 @@ class AsymmetricLoss(FunctionLoss):
         gamma_negative: Focusing power of the negatives.
         margin: Probability that is subtracted from that of a negative; a negative below it costs nothing.
         detach_weight: Whether the focusing weights are constants for the gradient.
-        link: Map from logits to probabilities, the sigmoid by default; ``'phi'`` as in :class:`FocalLoss`.
-        **kwargs: The other arguments of :class:`MultiLabelLoss`.
-
-    The authors train with ``reduction='sum'``.
+        link: Map from logits to probabilities (sigmoid); ``'phi'`` as in :class:`FocalLoss`, not if ``detach_weight``.
+        **kwargs: The other arguments of :class:`MultiLabelLoss`. The authors train with ``reduction='sum'``.
     """
 
     function = staticmethod(F.asymmetric_loss)
@@ -149,8 +146,7 @@ class FocalMarginLoss(FunctionLoss):
         gamma: Focusing power of positives and negatives.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
-    To pair focal margin with BCE for negatives, as in Table VI of the paper, use :class:`PairLoss`. The authors train
-    with ``reduction='sum'``.
+    For BCE of negatives, as in the paper's Table VI, use :class:`PairLoss`. The authors train with ``reduction='sum'``.
     """
 
     function = staticmethod(F.focal_margin_loss)
@@ -174,9 +170,7 @@ class HillLoss(FunctionLoss):
         lamb: Sets the p at which the gradient of a negative is largest; 1.5 sets 0.5. For larger p the gradient falls.
         margin: Amount subtracted from the logit of a positive; the paper recommends 0.5 to 1.
         gamma: Focusing power of the positive term.
-        **kwargs: The arguments of :class:`MultiLabelLoss`.
-
-    The authors train with ``reduction='sum'``.
+        **kwargs: The arguments of :class:`MultiLabelLoss`. The authors train with ``reduction='sum'``.
     """
 
     function = staticmethod(F.hill_loss)
@@ -199,8 +193,7 @@ class SPALoss(FunctionLoss):
         negative_shift: Shift for negatives.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
-    The defaults are the paper's for all its datasets. Its Eq. 21 averages over the labels of a sample, as
-    ``reduction='mean'`` does.
+    The defaults are the paper's for all datasets. Its Eq. 21 averages over a sample's labels, as ``'mean'`` does.
     """
 
     function = staticmethod(F.spa_loss)

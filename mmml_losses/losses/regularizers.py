@@ -20,8 +20,7 @@ class LabelPairRegularizer(MultiLabelLoss):
     if given, else from that of its :class:`SumLoss`, else from the sigmoid.
 
     Args:
-        **kwargs: The arguments of :class:`MultiLabelLoss`. ``loss_weight`` is the paper's lambda; ``'mean'`` is over
-            samples.
+        **kwargs: Those of :class:`MultiLabelLoss`; ``loss_weight`` is the paper's lambda, ``'mean'`` is over samples.
     """
 
     pointwise = False
@@ -74,8 +73,7 @@ class ConsistencyRegularizer(MultiLabelLoss):
     Probabilities come from its own link if given, else from that of its :class:`SumLoss`, else from the sigmoid.
 
     Args:
-        **kwargs: The arguments of :class:`MultiLabelLoss`. ``loss_weight`` is the paper's alpha; ``'mean'`` is over
-            samples.
+        **kwargs: Those of :class:`MultiLabelLoss`; ``loss_weight`` is the paper's alpha, ``'mean'`` is over samples.
     """
 
     pointwise = False

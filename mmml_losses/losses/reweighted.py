@@ -22,7 +22,7 @@ class FrequencyLoss(FunctionLoss):
         class_frequencies: Number of training images with each class: a list; or the path of a json file, such as
             ``{"class_frequencies": [...], "num_samples": ...}``. None if ``TrainingSetHook`` counts them or a
             checkpoint has them.
-        num_samples: Number of training images. Needed with a list, except by CB and LDAM.
+        num_samples: Number of training images. Needed with a list or a file without it, except by CB and LDAM.
         **kwargs: The settings of the function, and the arguments of :class:`MultiLabelLoss`.
     """
 
@@ -36,7 +36,7 @@ class FrequencyLoss(FunctionLoss):
         super().check_settings(**self._by_name(torch.ones(2), torch.tensor(2.0)))
 
     def _by_name(self, counts: Tensor, num_samples: Tensor) -> dict[str, Tensor]:
-        """Return arguments for ``function``: ``class_frequencies``, and ``num_samples`` if ``needs_num_samples``."""
+        """Return ``dict(class_frequencies=counts)`` for ``function``, plus ``num_samples`` if ``needs_num_samples``."""
         numbers = dict(num_samples=num_samples) if self.needs_num_samples else {}
         return dict(class_frequencies=counts, **numbers)
 
@@ -116,8 +116,7 @@ class DBLoss(FrequencyLoss):
         alpha: Lower bound of the weights.
         beta: Slope of the sigmoid.
         mu: Ratio r at the middle of the sigmoid. The authors use 0.3 for VOC-LT and 0.2 for COCO-LT.
-        negative_scale: Factor of the logits of negatives; their cost is divided by it. The authors use 5 for VOC-LT, 2
-            for COCO-LT.
+        negative_scale: Factor of the logits of negatives, divisor of their cost. The authors: 5 (VOC-LT), 2 (COCO-LT).
         kappa: The loss adds kappa / negative_scale times the log-odds of the class frequency to the logits.
         positive, negative: Terms (costs) of positive and negative labels, see :class:`PairLoss`.
         **kwargs: The arguments of :class:`MultiLabelLoss`.

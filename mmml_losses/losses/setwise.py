@@ -25,7 +25,7 @@ class SetwiseLoss(FunctionLoss):
             ranks, before samples are compared. A bucket can then be larger than the batch of a process. Value and
             training are as in one process with the whole batch, also with ``'sum'`` or an ``avg_factor`` of each
             process. Not for ``way='sample'``, which compares no samples.
-        **kwargs: Settings of the function; ``reduction``, ``loss_weight`` and ``link`` of :class:`MultiLabelLoss`.
+        **kwargs: The settings (arguments with defaults) of ``function``, and the arguments of :class:`MultiLabelLoss`.
 
     ``reduction='mean'`` is over the sets that have a known label (for two-way and softmax: a positive one), of all
     classes and buckets alike. ``'both'`` adds the mean over samples and the mean over classes. ``'none'`` gives one
@@ -33,8 +33,7 @@ class SetwiseLoss(FunctionLoss):
     defined for ``'both'``.
 
     ``weight`` is how often a sample counts. For ``'sample'`` it is a factor of the sample's loss. Where samples are
-    compared, a sample of weight 2 is the same as two samples. All labels of a sample must have one weight, or 0, which
-    makes them unknown.
+    compared, weight 2 is the same as two samples. A sample's labels have one weight, or 0, which makes them unknown.
 
     Detectors pass anchors, queries or proposals as samples: class indices that include the background C. For
     ``'class'`` and ``'both'`` they need a ``bucket_size``, so that the cost is linear in their number. They are
@@ -67,7 +66,7 @@ class SetwiseLoss(FunctionLoss):
         reduction_override: str | None = None,
         **kwargs,
     ) -> Tensor:
-        """Return the loss as :meth:`MultiLabelLoss.forward`; with ``across_ranks``, of the batches of all processes."""
+        """Return the loss as :meth:`MultiLabelLoss.forward`; with ``across_ranks``, of all processes' joined batch."""
         # Before anything is checked: all processes then raise the error of a bad batch, and none waits.
         if self.across_ranks and get_world_size() > 1:
             cls_score, target, weight = join_batches(cls_score, target, weight)
@@ -135,8 +134,7 @@ class LSEPLoss(SetwiseLoss):
         way: Which labels are compared, see :class:`SetwiseLoss`.
         gamma: Factor of the differences between logits; Lin et al. use 5 for C-LSEP.
         logit_bias: Margin by which the logits of positives should exceed those of negatives.
-        **kwargs: ``bucket_size`` and ``across_ranks`` of :class:`SetwiseLoss` and ``reduction``, ``loss_weight`` and
-            ``link`` of :class:`MultiLabelLoss`.
+        **kwargs: ``bucket_size`` and ``across_ranks`` of :class:`SetwiseLoss`, and those of :class:`MultiLabelLoss`.
 
     Lin et al. add up the samples or classes, ``reduction='sum'``.
     """
@@ -146,7 +144,7 @@ class LSEPLoss(SetwiseLoss):
 
 @LOSSES.register_module()
 class ZLPRLoss(SetwiseLoss):
-    """ZLPR, zero-bounded log-sum-exp loss (Su et al., 2022), which compares logits with 0; C-ZLPR if by class.
+    """ZLPR, zero-bounded log-sum-exp loss (Su et al., 2022), which compares logits with 0; C-ZLPR for ``way='class'``.
 
     Args:
         way: Which labels form a set, see :class:`SetwiseLoss`.
@@ -230,9 +228,7 @@ class DRLoss(SetwiseLoss):
         constraint: ``'negative'`` (NGC) pushes negatives below 0, ``'positive'`` (PGC) positives above 0, ``'both'``
             (GC) does both; None is C-LSEP.
         logit_bias: Margin by which the logits of positives should exceed those of negatives.
-        **kwargs: ``bucket_size``, ``across_ranks`` and other arguments, as in :class:`LSEPLoss`.
-
-    The paper adds up the classes, ``reduction='sum'``.
+        **kwargs: ``bucket_size``, ``across_ranks`` and others, as in :class:`LSEPLoss`; the paper: ``reduction='sum'``.
     """
 
     function = staticmethod(F.dr_loss)

@@ -25,8 +25,8 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
     implements :meth:`parts_of` instead. A loss that only wraps a function is a :class:`FunctionLoss`.
 
     Args:
-        reduction: ``'mean'`` over the known labels (over the samples if the loss has one value per sample), ``'sum'``
-            or ``'none'``.
+        reduction: ``'mean'`` over the known labels (for one value per sample: over samples with a known label),
+            ``'sum'`` or ``'none'``.
         loss_weight: Factor of the loss.
         link: Map from logits to probabilities: a :class:`Link` or its config. ``None`` is the default link of the loss,
             mostly the sigmoid. A loss without a value per label then takes the link of the :class:`SumLoss` around it.
@@ -150,7 +150,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
             target: (N, C) with 1 positive, 0 negative, -1 unknown, or a soft value in [0, 1]; or class indices (N,),
                 where C means background and -1 unknown.
             weight: Factors of the values, of samples (N,) or of labels, (N, C) or flat (N * C,). None without weights.
-            avg_factor: Divisor for ``'mean'`` instead of the number of known labels (samples); an error for ``'sum'``.
+            avg_factor: Divisor for ``'mean'`` instead of the number of known labels (samples). An error for ``'sum'``.
             reduction_override: Replaces ``reduction`` for this call.
             **kwargs: ``epoch`` and ``sample_idx``, for the losses that use them.
         """
@@ -191,7 +191,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
         """
 
     def synchronize(self) -> None:
-        """Merge the per-sample memory of all processes; ``TrainingSetHook`` calls it each epoch. Do nothing here."""
+        """Merge the per-sample memory of all processes; ``TrainingSetHook`` calls it after epochs. Do nothing here."""
 
     def adopt_link(self, link: Link) -> None:
         """Use the ``link`` of the :class:`SumLoss` around this loss, unless the loss is pointwise or was given one."""
@@ -213,10 +213,10 @@ TERM_BUILDERS = dict(positive=build_positive, negative=build_negative)
 class FunctionLoss(MultiLabelLoss):
     """Base class of the losses that wrap a function of logits, targets and settings.
 
-    A subclass sets ``function``. Its settings are the arguments of ``function`` that have a default. The constructor
-    takes the settings, with the same defaults, next to the arguments of :class:`MultiLabelLoss`. Each call passes the
-    settings to ``function``. The settings ``positive`` and ``negative`` are terms (label costs as functions of the
-    logit) or their names.
+    A subclass sets ``function``. Its settings are the arguments of ``function`` with a default, but not ``inputs``.
+    The constructor takes the settings, with the same defaults, next to the arguments of :class:`MultiLabelLoss`. Each
+    call passes them to ``function``. The settings ``positive`` and ``negative`` are terms (label costs as functions of
+    the logit), in the forms of :class:`PairLoss`.
     """
 
     function: ClassVar[Callable[..., Any]]
@@ -253,7 +253,7 @@ class FunctionLoss(MultiLabelLoss):
         return None
 
     def check_settings(self, **inputs: Any) -> None:
-        """Call ``function`` on zeros, so that bad settings raise an error. ``inputs``: its other arguments."""
+        """Call ``function`` on zeros, so that bad settings raise an error. ``inputs``: its other required arguments."""
         # Without the terms: that of a user may need another number of classes.
         settings = {name: value for name, value in self.settings.items() if name not in TERM_BUILDERS}
         self.function(torch.zeros(1, 2), torch.zeros(1, 2), **inputs, **settings)
@@ -276,7 +276,7 @@ def settings_signature(kind: type[MultiLabelLoss]) -> inspect.Signature:
 
 
 def parameters_of(kind: type[MultiLabelLoss]) -> list[inspect.Parameter]:
-    """Return the constructor parameters of a loss class: its own, its settings, those of :class:`MultiLabelLoss`."""
+    """Return a loss class's constructor parameters, positional ones first: own, settings, :class:`MultiLabelLoss`'s."""
     common = inspect.signature(MultiLabelLoss.__init__).parameters.values()
     own = inspect.signature(kind.__init__).parameters.values()
     settings = list(settings_signature(kind).parameters.values())

@@ -13,9 +13,9 @@ REMEDIES = {
 
 
 def resolve(name: str, value: int | None, loss_name: str) -> int:
-    """Return ``value``, or if it is None, ``'epoch'`` (from 0) or ``'max_epochs'``, by ``name``, of MMEngine's Runner.
+    """Return ``value`` or, if it is None, the Runner's ``name``, which is ``'epoch'`` (from 0) or ``'max_epochs'``.
 
-    If both are unknown, raise a ValueError that names the loss by ``loss_name``.
+    If the Runner has none either, raise a ValueError that names the loss by ``loss_name``.
     """
     value = runner_info(name) if value is None else value
     if value is None:

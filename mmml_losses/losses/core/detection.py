@@ -28,10 +28,10 @@ class DetectionProtocol:
     """Whether the loss belongs to a RoI head. :meth:`get_cls_channels` sets it."""
 
     def get_cls_channels(self, num_classes: int) -> int:
-        """Return the number of logits of a RoI head: ``num_classes``, so none for the background. Set ``in_roi_head``.
+        """Return ``num_classes``, the number of logits of a RoI head: none for background. Set ``in_roi_head`` to True.
 
-        MMDetection calls this method once, when a RoI head is built, and never for a dense head. It is therefore the
-        only sign by which :meth:`get_activation`, which both kinds of heads call, can tell them apart.
+        MMDetection calls this method once when it builds a RoI head, and never for a dense head. Both kinds of heads
+        call :meth:`get_activation`, which reads ``in_roi_head`` to know the kind of its head.
         """
         self.in_roi_head = True
         return num_classes
@@ -67,7 +67,10 @@ class DetectionProtocol:
         return self.own_reason_against_anchors()
 
     def own_reason_against_anchors(self) -> str | None:
-        """Return the reason that a subclass adds to :attr:`reason_against_anchors`, as text; None without any."""
+        """Return :attr:`reason_against_anchors` of a loss that remembers no samples.
+
+        None here: the loss can train on anchors. A subclass that cannot overrides this method.
+        """
         # A method, because torch.compile reads the wrong property through super() (seen in 2.13).
         return None
 

@@ -32,7 +32,7 @@ class ClassFrequencies(nn.Module):
             ``{"class_frequencies": [...], "num_samples": ...}`` (or ``class_freq``). None to count them in the training
             set (:meth:`count`) or to load them from a checkpoint.
         num_samples: Number of training images; not needed if the file has it.
-        needs_num_samples: Whether a list of counts must come with ``num_samples``.
+        needs_num_samples: Whether counts without ``num_samples``, in the file or as an argument, are an error.
     """
 
     counts: Tensor
@@ -91,7 +91,7 @@ class ClassFrequencies(nn.Module):
             self._warn_if_other(*before)
 
     def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (counts, num_samples or 0), (C,) and scalar, in ``logits``' dtype. Unknown counts are an error."""
+        """Return (counts (C,), scalar num_samples, 0 if unknown) in ``logits``' dtype; ValueError without C counts."""
         if not self.known:
             raise ValueError(f'class frequencies are not known yet: {THREE_WAYS}')
         if self.counts.numel() != logits.size(1):
@@ -118,7 +118,7 @@ class ClassFrequencies(nn.Module):
         self.source = source
 
     def _warn_if_other(self, counts: Tensor, num_samples: Tensor) -> None:
-        """Log a warning if ``counts`` or ``num_samples``, here the checkpoint's, differ from the numbers in use."""
+        """Log a warning if ``counts`` or ``num_samples`` of a checkpoint differ from the numbers in use."""
         same = counts.shape == self.counts.shape and bool((counts.to(self.counts) == self.counts).all())
         if same and (num_samples == 0 or self.num_samples == 0 or num_samples.to(self.num_samples) == self.num_samples):
             return
@@ -142,7 +142,7 @@ class ClassFrequencies(nn.Module):
     def _load_from_state_dict(
         self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
     ) -> None:
-        """Load counts of any length from a checkpoint, unless the config or the training set has given counts."""
+        """Load counts of any length from a checkpoint; keep those of config or training set, warn if they differ."""
         keys = [f'{prefix}counts', f'{prefix}num_samples']
         if not all(key in state_dict for key in keys):
             if strict and not self.known:

@@ -50,7 +50,7 @@ class SampleMemory(nn.Module):
         Args:
             sample_idx: Indices of the samples from 0, (N,).
             target: Labels of the samples, (N, C).
-            epoch: The current epoch; None if it is not known.
+            epoch: The epoch, or None. A new one is a RuntimeError if the processes did not :meth:`synchronize` before.
             remember: Whether to store hashes and epoch; False outside training.
 
         Returns:
@@ -133,7 +133,7 @@ class SampleMemory(nn.Module):
         return starts
 
     def _reserve(self, sample_idx: Tensor, classes: int) -> None:
-        """Grow the table to the largest index in ``sample_idx``. ``classes``, its number of columns, must stay."""
+        """Grow the table to the largest index. Raise a ValueError for one below 0 or a new number of ``classes``."""
         if sample_idx.numel():
             lowest, highest = (bound.item() for bound in sample_idx.aminmax())
             if lowest < 0:

@@ -50,7 +50,7 @@ def weigh_samples(weight: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         target: Labels, (N, C).
 
     Returns:
-        (weight, target): one weight per sample, (N,), and the labels (N, C), with -1 where a label had weight 0.
+        (weight, target): weights of samples, (N,), and labels (N, C), with -1 where a weight of shape (N, C) was 0.
     """
     if weight.size(1) == 1 and target.size(1) != 1:
         return weight.squeeze(1), target
@@ -69,7 +69,7 @@ def reduce_values(parts: list[Values], reduction: str, avg_factor: float | Tenso
     Args:
         parts: The weighted values. There must be one part for ``'none'``, which returns its values unreduced.
         reduction: ``'none'``, ``'mean'`` or ``'sum'``.
-        avg_factor: Divisor of the sum of all values under ``'mean'``, in place of the counts; None to use the counts.
+        avg_factor: Divisor of the sum of all values under ``'mean'``; None: their counts. An error for ``'sum'``.
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f'reduction_override must be one of {REDUCTIONS}, got {reduction!r}')
