@@ -122,7 +122,7 @@ def load_config(args: argparse.Namespace) -> Config:
 
 
 def default_work_dir(config_file: str, loss: str | None) -> str:
-    """Return ``work_dirs/CONFIG`` or, with a loss, ``work_dirs/CONFIG-LOSS``: each a file's stem, LOSS also a name."""
+    """Return ``work_dirs/CONFIG``, with a loss ``work_dirs/CONFIG-LOSS``: stems of the files, or the loss's name."""
     name = Path(config_file).stem
     if loss is not None:
         loss = Path(loss).name.removesuffix('.py')

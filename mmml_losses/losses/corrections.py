@@ -20,7 +20,7 @@ class SPLCLoss(PairLoss):
     From ``change_epoch`` on, an unobserved label (0) whose probability exceeds ``threshold`` costs like a positive.
 
     Args:
-        positive: Cost of a positive label, see :class:`PairLoss`. By default focal margin, the paper's best choice.
+        positive: Cost of a positive label, see :class:`PairLoss`. Default: focal margin, as in the paper's best result.
         negative: Cost of a negative label, see :class:`PairLoss`; focal by default. Table VII pairs ``'bce'`` with
             ``'bce'``, ``'focal'`` with ``'focal'``, and positive ``'bce'`` with negative ``'asymmetric'``.
         threshold: The probability above which an unobserved label is corrected to positive.
@@ -71,7 +71,7 @@ class LASDLoss(FunctionLoss):
             that has a known label. All processes of a distributed training share the estimate; with class indices
             (detectors) each process has its own. Together with ``negative_leverage`` it is an error.
         negative_leverage: Weight of the other unobserved labels. None derives it by Theorem 5.4 from n expected
-            positives of C classes: (1 + positive_leverage (n - 1)) / (C - n).
+            positives (given or estimated) of C classes: (1 + positive_leverage (n - 1)) / (C - n).
         gamma_positive: Focusing power of positives and pseudo-positives.
         gamma_negative: Focusing power of the other unobserved labels.
         momentum: Weight of a new batch in the running mean.

@@ -46,7 +46,7 @@ class EMAPLLoss(FunctionLoss):
     The first epochs (warm-up) are :class:`EMLoss`. Each later epoch starts by adding pseudo-negatives to all earlier
     ones: in each class, those of the other unobserved labels (0) whose probabilities were lowest in the previous epoch.
     A pseudo-negative costs BCE against this probability, its soft label for the rest of the training. Other labels cost
-    the same as before. Each epoch adds the same number in a class, until ``negative_share`` is reached in the last.
+    as in :class:`EMLoss`. Each later epoch adds the same number in a class and the last reaches ``negative_share``.
 
     The loss needs ``sample_idx``. For each label of the training set it stores two log-odds of two bytes: the latest
     prediction and, of a pseudo-negative, the soft label. The checkpoint has both. If a sample occurs several times in

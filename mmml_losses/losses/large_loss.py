@@ -43,7 +43,7 @@ class LargeLoss(PairLoss):
     def large_losses(self, logits: Tensor, target: Tensor, epoch: int | None) -> Tensor:
         """Return a mask (N, C) of the unobserved labels of largest loss.
 
-        Their number is the fraction 1 - ``clean_rate_of(epoch)`` of the number of known labels, rounded up.
+        They are 1 - ``clean_rate_of(epoch)`` of all known labels, see :func:`mmml_losses.functional.large_losses`.
         """
         return F.large_losses(logits, target, 1 - self.clean_rate_of(epoch), self.settings['negative'])
 

@@ -37,7 +37,7 @@ class ExpectedPositiveRegularizer(MultiLabelLoss):
     The penalty is one number for the batch (see :func:`mmml_losses.functional.expected_positive_regularizer`).
     ``'none'`` returns it once per sample, ``'mean'`` the penalty itself, and ``'sum'`` the penalty times the number of
     samples. ``avg_factor`` divides this sum, under ``'mean'``. The predicted number leaves out unknown labels and
-    labels of weight 0. All other weights of a sample must be equal.
+    labels of weight 0. All other weights of a sample must be equal. The value of a sample without known labels is 0.
 
     Probabilities come from its own link if given, else from that of its :class:`SumLoss`, else from the sigmoid.
 

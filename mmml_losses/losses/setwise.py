@@ -33,7 +33,7 @@ class SetwiseLoss(FunctionLoss):
     defined for ``'both'``.
 
     ``weight`` is how often a sample counts. For ``'sample'`` it is a factor of the sample's loss. Where samples are
-    compared, weight 2 is the same as two samples. A sample's labels have one weight, or 0, which makes them unknown.
+    compared, weight 2 is the same as two samples. All labels of a sample must have one weight, or 0 (unknown).
 
     Detectors pass anchors, queries or proposals as samples: class indices that include the background C. For
     ``'class'`` and ``'both'`` they need a ``bucket_size``, so that the cost is linear in their number. They are
