@@ -150,7 +150,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
             target: (N, C) with 1 positive, 0 negative, -1 unknown, or a soft value in [0, 1]; or class indices (N,),
                 where C means background and -1 unknown.
             weight: Factors of the values, of samples (N,) or of labels, (N, C) or flat (N * C,). None without weights.
-            avg_factor: Divisor for ``'mean'`` instead of the number of known labels (samples). An error for ``'sum'``.
+            avg_factor: Divisor for ``'mean'`` instead of the number of known labels (samples); an error for ``'sum'``.
             reduction_override: Replaces ``reduction`` for this call.
             **kwargs: ``epoch`` and ``sample_idx``, for the losses that use them.
         """
