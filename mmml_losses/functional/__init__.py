@@ -1,4 +1,4 @@
-"""Plain torch functions: loss terms, losses, regularisers, weights and links. Nothing here needs OpenMMLab.
+"""Plain torch functions: terms, losses, regularisers, weights, links (logit to probability). They need no OpenMMLab.
 
 Unknown labels (-1) cost nothing. ``pair.py`` leaves them out of the pointwise losses (``estimation.py`` out of ROLE),
 ``sets.py`` out of the set-wise losses, and ``regularizers.py`` out of the regularisers.

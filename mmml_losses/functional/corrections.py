@@ -49,7 +49,7 @@ def splc_loss(
     Args:
         logits: Logits of any shape. The loss has this shape: one value per label, 0 for unknown labels.
         targets: Labels in the shape of ``logits``; 1 positive, 0 negative or unobserved, -1 unknown.
-        positive: Cost of a positive label as a function of its logit; focal margin as in the paper's best row.
+        positive: Cost of a positive label as a function of its logit; focal margin by default, the paper's best.
         negative: Cost of a negative label as a function of its logit; focal by default.
         threshold: Probability :math:`\tau` in (0, 1]; 1 corrects nothing.
         spared_margin: Number added to the logits of pseudo-positives. With 0, they cost as much as observed positives,
@@ -83,7 +83,7 @@ def lasd_loss(
         logits: Logits of any shape, :math:`p` is their sigmoid. The loss has this shape, with 0 for unknown labels.
         targets: Labels :math:`y` in the shape of ``logits``; 1 observed positive, 0 unobserved, -1 unknown.
         positive_leverage: :math:`\lambda^+`, weight of pseudo-positives: unobserved labels with :math:`p > \tau`.
-        negative_leverage: :math:`\lambda^-`, weight of other unobserved labels, such as :func:`balanced_leverage`.
+        negative_leverage: :math:`\lambda^-`, weight of other unobserved labels, (C,) or as :func:`balanced_leverage`.
         threshold: Probability :math:`\tau` in (0, 1]; 1 means no pseudo-positives.
         gamma_positive: Power :math:`\gamma^+`, at least 0, in :math:`L_{\gamma^+} = -(1 - p)^{\gamma^+}\log p`.
         gamma_negative: Power :math:`\gamma^-`, at least 0, in :math:`L_{\gamma^-} = -p^{\gamma^-}\log(1 - p)`.

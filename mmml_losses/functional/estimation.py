@@ -19,15 +19,13 @@ def em_loss(logits: Tensor, targets: Tensor, alpha: float = EntropyNegative.alph
     r"""Compute the entropy maximisation loss, EM (Zhou et al., 2022), :math:`-y\log p - \alpha(1 - y)H(p)`.
 
     :math:`H(p)` is the entropy of the predicted probability. It pulls unobserved labels towards :math:`p = 0.5`, with
-    a vanishing gradient where the model is sure (:class:`EntropyNegative`). The loss may be negative.
+    a vanishing gradient where the model is sure (:class:`EntropyNegative`). The loss may be negative. The authors take
+    its mean over all labels.
 
     Args:
-        logits: (N, C) logits, :math:`p` is their sigmoid.
+        logits: (N, C) logits, :math:`p` is their sigmoid. The loss has this shape, with 0 for unknown labels.
         targets: (N, C) labels :math:`y`; 1 positive, 0 unobserved, -1 unknown, or a soft label between 0 and 1.
         alpha: Weight :math:`\alpha` of the entropy.
-
-    Returns:
-        (N, C), one value per label, 0 for unknown labels. The authors take the mean over all labels.
     """
     return pair_loss(logits, targets, bce_positive, EntropyNegative(alpha))
 
@@ -45,15 +43,12 @@ def em_apl_loss(
     :math:`-\beta\,(s\log p + (1 - s)\log(1 - p))`. All other labels cost as in :func:`em_loss`.
 
     Args:
-        logits: (N, C) logits, :math:`p` is their sigmoid.
+        logits: (N, C) logits, :math:`p` is their sigmoid. The loss has this shape, with 0 for unknown labels.
         targets: (N, C) labels; 1 positive, 0 unobserved, -1 unknown, or a soft label between 0 and 1.
         pseudo_negatives: (N, C) soft labels :math:`s` in [0, 1] of the pseudo-negatives, -1 for all other labels. Used
             only where ``targets`` is 0. (The authors' code writes :math:`-s` into ``targets``; here that is unknown.)
         alpha: Weight of the entropy of unobserved labels.
         beta: Weight :math:`\beta` of the pseudo-negatives.
-
-    Returns:
-        (N, C), one value per label, 0 for unknown labels.
     """
     targets = targets.to(logits.dtype)
     found = (targets == 0) & (pseudo_negatives >= 0)
@@ -65,7 +60,7 @@ def em_apl_loss(
 def pseudo_negative_counts(
     unobserved: Tensor, negative_share: float, epoch: int, warmup_epochs: int, max_epochs: int
 ) -> Tensor:
-    r"""Return the number of pseudo-negatives of each class in epoch :math:`t` by the schedule of APL, (C,), rounded.
+    r"""Return the number of pseudo-negatives of each class in epoch :math:`t` by the schedule of APL, (C,), as int64.
 
     It is 0 in the :math:`w` warm-up epochs. Afterwards it grows by the same number each epoch, and in the last of all
     :math:`E` epochs it reaches the fraction :math:`\theta` of the :math:`n_c` unobserved labels of class :math:`c`:
@@ -106,7 +101,7 @@ def lowest_per_class(log_odds: Tensor, candidates: Tensor, counts: Tensor) -> Te
 
 
 def epr_values(logits: Tensor, targets: Tensor) -> Tensor:
-    r"""Return :math:`-y\log p` for each known label, (N, C): :func:`epr_loss` without its regulariser."""
+    r"""Return the (N, C) costs of :func:`epr_loss` without regulariser: :math:`-y\log p`, 0 for unknown labels."""
     return pair_loss(logits, targets, bce_positive, nothing)
 
 
@@ -123,7 +118,7 @@ def epr_loss(logits: Tensor, targets: Tensor, expected_positives: float) -> tupl
         expected_positives: :math:`k`, the expected number of positive labels of a sample.
 
     Returns:
-        A tuple (costs, regulariser): (N, C), one value per label, and a tensor without dimensions for the batch.
+        A tuple (costs, regulariser): (N, C), one value per label, 0 for unknown labels; and a scalar tensor.
     """
     return epr_values(logits, targets), expected_positive_regularizer(logits.sigmoid(), expected_positives, targets)
 
@@ -155,7 +150,8 @@ def role_loss(
         expected_positives: :math:`k`, the expected number of positive labels of a sample.
 
     Returns:
-        A tuple (costs, regulariser): (N, C), one value per label; and the mean of :math:`R_k(p)` and :math:`R_k(q)`.
+        A tuple (costs, regulariser): (N, C), the formula without :math:`R_k` for each label, 0 for unknown labels; and
+        the mean of :math:`R_k(p)` and :math:`R_k(q)` of the batch, a scalar tensor.
     """
     own, estimated = (
         expected_positive_regularizer(x.sigmoid(), expected_positives, targets) for x in (logits, estimated_logits)

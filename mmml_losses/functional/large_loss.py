@@ -51,7 +51,7 @@ def large_losses(logits: Tensor, targets: Tensor, share: float, negative: AnyTer
     Args:
         logits: (N, C) logits.
         targets: (N, C) labels; only labels with 0 (unobserved) may be marked, -1 is unknown.
-        share: Fraction of the known labels to mark, such as :math:`1 - R`. The number of labels is rounded up.
+        share: Fraction of the known labels to mark, such as 1 - :func:`clean_rate_of`. Their number is rounded up.
         negative: Function from logits to the losses that are compared.
 
     Returns:
@@ -71,7 +71,7 @@ def large_losses(logits: Tensor, targets: Tensor, share: float, negative: AnyTer
 
 
 def _largest(values: Tensor, count: int) -> Tensor:
-    """Return the ``count`` largest values of a flat tensor in descending order."""
+    """Return the ``count`` largest values of a flat tensor, which has at least so many, in descending order."""
     if visits_values(values) and values.numel() > BLOCK:
         # Every 64th value gives a bound, and only values above it are sorted; if these are too few, all are.
         sample = values[::SAMPLE_STEP]
@@ -115,14 +115,11 @@ def large_loss_correction(
     """Compute temporary large loss correction, LL-Ct: unobserved labels of large loss are positive in this batch.
 
     Args:
-        logits: (N, C) logits.
+        logits: (N, C) logits. The loss has this shape, with 0 for unknown labels.
         targets: (N, C) labels; 1 positive, 0 unobserved, -1 unknown, or a soft label between 0 and 1.
         clean_rate: Trusted fraction :math:`R` of known labels (:func:`clean_rate_of`); :math:`1 - R` are corrected.
         positive: Cost of a positive or corrected label as a function of its logit.
         negative: Cost of an unobserved label as a function of its logit.
-
-    Returns:
-        (N, C), one value per label, not reduced.
     """
     targets = targets.to(logits.dtype)
     corrected = large_losses(logits, targets, 1 - clean_rate, negative)
@@ -149,7 +146,8 @@ def large_loss_permanent_correction(
         negative: Cost of an unobserved label as a function of its logit.
 
     Returns:
-        A tuple (values, corrected): (N, C), one value per label; and a new boolean (N, C), all corrections so far.
+        A tuple (values, corrected): (N, C), one value per label; and a new boolean (N, C), the corrections so far of
+        labels with target 0.
     """
     targets = targets.to(logits.dtype)
     if corrected is not None:

@@ -1,9 +1,8 @@
 r"""Links, which map a logit :math:`v` to a probability :math:`\eta` of the label, and their inverses.
 
 ``*_link`` returns :math:`\eta`. ``*_logit_probabilities`` returns its log-odds :math:`\log\frac{\eta}{1 - \eta}`, which
-stay exact where :math:`\eta` rounds to 0 or 1. ``*_inverse_link`` and ``*_inverse_logit_probabilities`` return the
-logits for given probabilities and log-odds.
-``*_scaling`` corrects log-odds after training; it can follow any link.
+stay exact where :math:`\eta` rounds to 0 or 1. ``*_inverse_link`` and ``*_inverse_logit_probabilities`` return logits
+for probabilities and log-odds. ``*_scaling`` corrects log-odds after training; it can follow any link.
 """
 
 import math
@@ -89,7 +88,7 @@ def spa_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
     """Compute the logits whose probability by :func:`spa_link` is ``probabilities``, in its shape and dtype.
 
     Args:
-        probabilities: Any shape, inside (0, 1).
+        probabilities: Any shape, inside (0, 1); others raise a ValueError. The logits have no gradient.
         **parameters: Scales, slopes and shifts of the SPA loss, named as in :func:`spa_logit_probabilities`.
     """
     logits = spa_inverse_logit_probabilities(probabilities.double().logit(), **parameters)
@@ -119,10 +118,10 @@ def phi_logit_probabilities(
 
     Args:
         logits: Logits :math:`v` of any shape. The log-odds have this shape.
-        gamma_positive: Focusing power :math:`\gamma^+` of the positives in training.
-        gamma_negative: Focusing power :math:`\gamma^-` of the negatives in training.
-        margin: Probability shift :math:`m` of the negatives in training.
-        alpha: Weight :math:`\alpha` of the positives in training, with :math:`1 - \alpha` for the negatives.
+        gamma_positive: Focusing power :math:`\gamma^+` of the positives in training, at least 0.
+        gamma_negative: Focusing power :math:`\gamma^-` of the negatives in training, at least 0.
+        margin: Probability shift :math:`m` of the negatives in training, in [0, 1).
+        alpha: Weight :math:`\alpha` of the positives in training, in (0, 1), with :math:`1 - \alpha` for the negatives.
     """
     check_at_least_0(gamma_positive=gamma_positive, gamma_negative=gamma_negative)
     if not 0 <= margin < 1:
@@ -168,8 +167,9 @@ def phi_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
     """Compute the logits whose probability by :func:`phi_link` is ``probabilities``, in its shape and dtype.
 
     Args:
-        probabilities: Any shape, inside (0, 1).
-        **parameters: Focusing powers and alpha, see :func:`phi_logit_probabilities`; and ``margin=0``, required.
+        probabilities: Any shape, inside (0, 1); others raise a ValueError. The logits have no gradient.
+        **parameters: Focusing powers and alpha, named as in :func:`phi_logit_probabilities`. The caller must pass
+            ``margin=0``, too: any other margin raises a ValueError, also the default of 0.05.
     """
     logits = phi_inverse_logit_probabilities(probabilities.double().logit(), **parameters)
     return logits.to(probabilities.dtype)
@@ -178,7 +178,7 @@ def phi_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
 def phi_inverse_logit_probabilities(
     log_odds: Tensor, margin: float = AsymmetricNegative.margin, **parameters: float
 ) -> Tensor:
-    """Compute the logits whose :func:`phi_logit_probabilities` are ``log_odds``; ValueError unless ``margin=0``."""
+    """Compute the logits of :func:`phi_inverse_link` for log-odds. Pass ``margin=0``: the default raises ValueError."""
     if margin != 0:
         raise ValueError(f'margin must be 0, got {margin}: with a margin, many logits read as the probability 0')
     return _invert(lambda logits: phi_logit_probabilities(logits, margin=margin, **parameters), log_odds)
@@ -237,7 +237,7 @@ def _log_softplus(logits: Tensor) -> Tensor:
 
 
 def _invert(logit_probabilities: Callable[[Tensor], Tensor], log_odds: Tensor) -> Tensor:
-    """Return the logits of given log-odds, in the shape of ``log_odds``, by bisection.
+    """Return the logits of given log-odds, in their shape and dtype, by bisection, without gradient.
 
     Args:
         logit_probabilities: Increasing function from logits to log-odds.

@@ -94,7 +94,7 @@ class _PairLoss(torch.autograd.Function):
 
 
 def _at_once(logits: Tensor, targets: Tensor, positive: Term, negative: Term) -> tuple[Tensor, Tensor]:
-    """Compute both terms at every label, so no shape depends on data (GPU, compiled). Return (losses, derivatives)."""
+    """Compute both terms at every label, so no shape depends on data. Return (losses, derivatives by the logits)."""
     all_known = visits_values(targets) and targets.numel() and targets.amin().item() >= 0
     negative_value, negative_slope = _own(negative, logits)
     positive_value, positive_slope = _own(positive, logits)
@@ -108,7 +108,7 @@ def _at_once(logits: Tensor, targets: Tensor, positive: Term, negative: Term) ->
 
 
 def _own(term: Term, logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (value, derivative) of a term as two new tensors, which may be overwritten without harm to the logits."""
+    """Return (costs, derivatives) of a term as two new tensors, which may be overwritten without harm to the logits."""
     value, slope = term.value_and_slope(logits)
     if value is logits or slope is logits or value is slope:
         return value.clone(), slope.clone()
@@ -139,8 +139,8 @@ def _in_row_blocks(logits: Tensor, targets: Tensor, positive: Term, negative: Te
 
 
 def _block(logits: Tensor, targets: Tensor, positive: Term, negative: Term) -> tuple[Tensor, Tensor]:
-    """Return (losses, derivatives) of flat logits; if at least 7/8 of the targets are 0, skip their positive term."""
-    # numpy finds them in half the time.
+    """Return :func:`_at_once` of flat logits; if at least 7/8 of the targets are 0, skip the positive term of these."""
+    # numpy finds the labels that are not 0 in half the time.
     marked = torch.from_numpy(np.flatnonzero((targets != 0).numpy()))
     if len(marked) > SPARSE_SHARE * len(targets):
         return _at_once(logits, targets, positive, negative)

@@ -117,8 +117,8 @@ def asymmetric_loss(
 ) -> Tensor:
     r"""Compute ASL, :math:`-y(1 - p)^{\gamma^+}\log p - (1 - y)\,p_m^{\gamma^-}\log(1 - p_m)` (Ridnik et al., 2021).
 
-    Nothing is clamped. The authors' code clamps probabilities at 1e-8, which is NaN in float16 and removes the gradient
-    of a confidently wrong positive. The authors sum over batch and classes.
+    The logarithms are exact. The authors' code clamps their arguments at 1e-8, which is NaN in float16 and removes the
+    gradient of a confidently wrong positive. The authors sum over batch and classes.
 
     Args:
         logits: Logits of any shape, :math:`p` is their sigmoid. The loss has this shape, with 0 for unknown labels.
@@ -126,7 +126,7 @@ def asymmetric_loss(
         gamma_positive: Focusing power :math:`\gamma^+` of positives. The authors' class has 1, they trained with 0.
         gamma_negative: Focusing power :math:`\gamma^-` of negatives.
         margin: Probability shift :math:`m`, in [0, 1), of negatives: :math:`p_m = \max(p - m, 0)`.
-        detach_weight: Whether the factors with powers are constants for the gradient. The authors publish both.
+        detach_weight: Whether the factors with powers are constants for the gradient. ASL's code has both.
     """
     check_at_least_0(gamma_positive=gamma_positive, gamma_negative=gamma_negative)
     if not 0 <= margin < 1:
@@ -247,8 +247,8 @@ def las_loss(
 def balanced_leverage(positive_leverage: float, expected_positives: float, num_classes: int) -> float:
     r"""Return the weight of unobserved labels in LASD by Theorem 5.4, :math:`\frac{1 + \lambda^+(n - 1)}{K - n}`.
 
-    It balances the :math:`n` expected positives of an image and its :math:`K - n` negatives, where :math:`0 < n < K`;
-    one class (:math:`K = 1`) returns 1. :math:`\lambda^+`, ``positive_leverage``, is the weight of pseudo-positives.
+    It balances the :math:`n` expected positives of an image and its :math:`K - n` negatives; with one class, it is 1.
+    Otherwise ValueError unless :math:`0 < n < K`. :math:`\lambda^+` (``positive_leverage``) weighs pseudo-positives.
     """
     if num_classes == 1:
         return 1.0

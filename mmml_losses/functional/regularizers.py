@@ -25,7 +25,7 @@ def label_pair_regularizer(logit_probabilities: Tensor, targets: Tensor) -> Tens
     :math:`u = \log\frac{\eta}{1 - \eta}` is the log-odds of the estimated probability :math:`\eta`. Given that exactly
     one of the labels :math:`t` and :math:`t'` is present, label :math:`t` has probability :math:`\sigma(u_t - u_{t'})`.
 
-    The computation goes through blocks of pairs: time grows with positives times classes, memory does not.
+    Pairs are computed in blocks: time grows with positives times classes, memory only with the number of labels.
 
     Args:
         logit_probabilities: (N, T), the log-odds :math:`u` by the link of the loss in use.
@@ -76,7 +76,7 @@ def _label_pairs(log_odds: Tensor, targets: Tensor) -> Tensor:
 
 
 def _positive_blocks(targets: Tensor) -> zip:
-    """Iterate over blocks of ``BLOCK / C`` positives (more on a GPU), as 1-D tensors (row indices, column indices)."""
+    """Iterate over positives of (N, C) targets in blocks of 65536 / C (GPU: more), as (row indices, column indices)."""
     block = BLOCK if targets.device.type == 'cpu' else ACCELERATOR_BLOCK
     rows = max(block // max(targets.size(1), 1), 1)
     sample, label = (targets == 1).nonzero(as_tuple=True)

@@ -36,7 +36,7 @@ def weighted_bce_loss(
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> Tensor:
-    r"""Compute BCE weighted by class frequencies, :math:`w^+_c\,y\,\ell_+(v) + w^-_c(1 - y)\,\ell_-(v)`, per label.
+    r"""Compute BCE weighted by class frequencies, :math:`w^+_c\,y\,\ell_+(v) + w^-_c(1 - y)\,\ell_-(v)`, (N, C).
 
     It is the baseline of this name in the paper of the two-way loss, which cites Pham et al. (2021) and gives no
     weights; here they are those of :func:`frequency_balanced_weights`.
@@ -65,7 +65,7 @@ def reweighted_bce_loss(
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> Tensor:
-    r"""Compute RW: BCE per label, (N, C), with weight :math:`\sqrt{M / n_c}` or :math:`M / n_c` for class :math:`c`.
+    r"""Compute RW, reweighted BCE, (N, C): labels of class :math:`c` weigh :math:`\sqrt{M / n_c}` or :math:`M / n_c`.
 
     Args:
         logits: (N, C) logits.
@@ -96,7 +96,7 @@ def cb_focal_loss(
         targets: (N, C) labels; 1 positive, 0 negative, -1 unknown (the loss is 0), or a soft label.
         class_frequencies: (C,), number of training images with each class.
         beta: In [0, 1); 0 weighs all classes alike, towards 1 the weights become the inverse frequency.
-        mode: ``'by_class'`` for class weights; ``'average_n'``, ``'average_w'`` or ``'min_n'`` for image weights.
+        mode: ``'by_class'``: one weight per class. ``'average_n'``, ``'average_w'``, ``'min_n'``: one weight per image.
         gamma: Focusing power; 0 turns the focal loss into BCE.
         balance: Factor of the whole loss, 2 in the code of DB.
     """

@@ -62,10 +62,10 @@ class Sets:
         positive_scale: float = 1.0,
         negative_scale: float = 1.0,
     ) -> tuple[Tensor, Tensor]:
-        """Return (:meth:`positives`, :meth:`negatives`) for a loss that is 0 in sets without positives.
+        """Return (:meth:`positives`, :meth:`negatives`) of their scores and scales, skipping sets without positives.
 
-        In such a set only the sum of the two numbers has a meaning: it is a large negative number. Where such sets are
-        many, they are skipped to save time: few anchors of a detector show an object, and few classes are in an image.
+        It is for losses that are 0 in such sets: there, only the sum of the two numbers has a meaning, it is a large
+        negative number. Sets are skipped only if this saves time: few classes of a dataset are in an image.
         """
         narrow = self._narrowed()
         if narrow is None:
@@ -83,7 +83,7 @@ class Sets:
         return self._log_sum_exp(scores, scale, _negative)
 
     def known(self, scores: Tensor, scale: float = 1.0) -> Tensor:
-        """Return the log-sum-exp of ``scale * scores`` over the known labels of each set, as a flat tensor."""
+        """Return the log-sum-exp of ``scale * scores`` over known labels of each set, flat; very negative if empty."""
         return self._log_sum_exp(scores, scale, _known)
 
     def positive_mean(self, scores: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ class Sets:
     def _narrowed(self) -> 'list[_Narrowed] | None':
         """Select the rows, columns or both (by ``way``) with a positive label, as a list of :class:`_Narrowed`.
 
-        Return None for ``'joint'``, or if selecting them would wait for a GPU, break compiled code or save too little.
+        Return None for ``'joint'``, on a GPU, in compiled code, below ``MANY_LABELS`` labels, or if over half have one.
         """
         # A GPU would have to be waited for, and compiled code has no shapes that depend on the data.
         known = self.targets.device.type == 'cpu' and not torch.compiler.is_compiling()
@@ -166,7 +166,7 @@ class _Narrowed(NamedTuple):
     """The rows, or the columns, of a label matrix that have a positive label; computes their sums and skips all others.
 
     Args:
-        sets: Sets made of the selected rows or columns alone.
+        sets: A :class:`Sets` object of the selected rows or columns alone.
         dim: 0 if rows are selected, 1 if columns are selected.
         chosen: 1-D indices of the selected rows or columns.
         shape: Shape of the numbers of all sets: (rows,) or (buckets, columns).
@@ -196,14 +196,14 @@ class _Narrowed(NamedTuple):
 
 
 def _some_positive(targets: Tensor, dim: int) -> tuple[Tensor, int]:
-    """Return (indices, number of all) of rows (``dim=1``) or columns (``0``) with a positive; index 0 is always in."""
+    """Return (indices of rows, for ``dim=0`` columns, with a positive; number of all). Index 0 is always included."""
     highest = targets.amax(dim=dim)
     highest[0] = 1  # without any, one is kept, so that the loss stays in the graph
     return (highest > 0).nonzero().squeeze(1), len(highest)
 
 
 def _weighed_targets(targets: Tensor, weight: Tensor | None) -> Tensor:
-    """Return floating-point targets (N, C), with -1 (unknown) for all labels of samples with weight 0."""
+    """Return (N, C) targets, integers as float32, with -1 (unknown) for all labels of samples with weight 0."""
     targets = targets if targets.is_floating_point() else targets.float()
     return targets if weight is None else targets.masked_fill(weight.unsqueeze(1) == 0, -1)
 
@@ -226,7 +226,7 @@ def _known(targets: Tensor) -> Tensor:
 def _log_sum_exps(
     scores: Tensor, targets: Tensor, side_of: Callable[[Tensor], Tensor], scale: float, views: list[tuple[int, ...]]
 ) -> tuple[Tensor, ...]:
-    """Return log-sum-exps of ``scale * scores`` where ``side_of(targets) > 0``, over dim 1 per shape in ``views``."""
+    """Return log-sum-exps over dim 1 of ``scale * scores`` in each shape ``views``, where ``side_of(targets) > 0``."""
     return _LogSumExp.apply(scores, targets, side_of, scale, views) if views else ()
 
 
@@ -279,7 +279,7 @@ def _limit(dtype: torch.dtype) -> float:
 
 
 def _exp(exponents: Tensor) -> Tensor:
-    """Compute the exponential of numbers that are at most 0, in place."""
+    """Compute the exponential of numbers that are at most 0, in place; a lower bound avoids slow underflow."""
     # Where it underflows it takes a CPU ten times as long, and long before that it does not show in a sum.
     return exponents.clamp_(min=0.9 * math.log(_tiny(exponents.dtype))).exp_()
 
@@ -300,7 +300,7 @@ def count_sets(
     weight: Tensor | None = None,
     with_positive: bool = False,
 ) -> list[Tensor]:
-    """Return the number of sets with a known label in a list of tensors: [number], or [rows, columns] for ``'both'``.
+    """Return the number of sets with a known label as scalar tensors: [number], or [rows, columns] for ``'both'``.
 
     Args:
         targets: (N, C) labels; 1 positive, 0 negative, -1 unknown.

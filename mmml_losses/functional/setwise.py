@@ -262,8 +262,8 @@ def dr_loss(
         \log\Big(1 + e^{\epsilon}\sum_p\sum_n e^{\gamma_1(x_n - x_p)} + \sum_n e^{\gamma_2 x_n}\Big)
 
     The last sum, the negative gradient constraint (NGC), pushes negatives below 0, even in a class that has no positive
-    in the batch and so no pairs. The authors' code takes the exponential of a log-sum-exp and overflows at logits of 9;
-    here the three terms are added as logarithms. Eq. 6 of the paper sums the values of all sets.
+    in the batch and so no pairs. The authors' code takes the exponential of a log-sum-exp and overflows in float32 at
+    logits of 9; here the three terms are added as logarithms. Eq. 6 of the paper sums the values of all sets.
 
     Args:
         logits: (N, C) logits; in a set, :math:`x_p` are those of positives and :math:`x_n` those of negatives.

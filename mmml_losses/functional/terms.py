@@ -58,7 +58,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Term:
-    """Base class of the costs of a label. Subclasses define :meth:`value`, and :meth:`value_and_slope` for speed."""
+    """Base class of terms, costs of a logit. Subclasses define ``value``, and ``value_and_slope`` for speed."""
 
     teaches_absence: ClassVar[bool] = True
     """Whether the term, as the cost of a negative label, teaches that the label is absent."""
@@ -73,7 +73,7 @@ class Term:
 
     @property
     def has_slope(self) -> bool:
-        """Whether :meth:`value_and_slope` fits :meth:`value`; if a class defines only the latter, autograd is used."""
+        """Whether :meth:`value_and_slope` computes the derivatives; if not, autograd differentiates :meth:`value`."""
         return self._has_own_slope
 
     def value(self, logits: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ def exact_softplus(logits: Tensor) -> Tensor:
 
 
 def _mirrored_bce(mirrored: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (cost, derivative) of :class:`BCEPositive` for logits ``-mirrored``; overwrite ``mirrored``."""
+    """Return (costs, derivatives by logits) of :class:`BCEPositive` at ``-mirrored``; overwrite ``mirrored``."""
     return exact_softplus(mirrored), mirrored.sigmoid_().neg_()
 
 
@@ -262,13 +262,16 @@ class FocalMarginPositive(Term):
 
 
 def _mirrored_focal(mirrored: Tensor, gamma: float, detach_weight: bool = False) -> tuple[Tensor, Tensor]:
-    """Return (cost, derivative) of :class:`AsymmetricPositive` for logits ``-mirrored``; overwrite ``mirrored``."""
+    """Return (costs, derivatives by logits) of :class:`AsymmetricPositive` at ``-mirrored``; overwrite ``mirrored``."""
     value, slope = _focused(exact_softplus(mirrored), mirrored.sigmoid_(), gamma, detach_weight)
     return value, slope.neg_()
 
 
 def _focused(cost: Tensor, p: Tensor, gamma: float, detach_weight: bool) -> tuple[Tensor, Tensor]:
-    """Return (p^g c, its v-derivative p^g (g (1 - p) c + p)), c = -log(1 - p), p = sigma(v); overwrite cost and p."""
+    """Return (p^g c, its v-derivative p^g (g (1 - p) c + p)), c = -log(1 - p), p = sigma(v); overwrite cost and p.
+
+    With ``detach_weight`` the factor p^g is a constant, and the derivative p^g p.
+    """
     if gamma == 0:
         return cost, p
     weight = _power(p, gamma)
@@ -460,7 +463,7 @@ class Stretched(TermOfTerm):
 
 @dataclass(frozen=True)
 class FunctionTerm(Term):
-    """Term from a plain ``function`` of logits. ``declared`` returns (cost, derivative); None leaves it to autograd."""
+    """Term from a plain ``function`` of logits. ``declared`` maps logits to (costs, derivatives); None for autograd."""
 
     function: Callable[[Tensor], Tensor]
     declared: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
@@ -520,7 +523,8 @@ NamedTerm = AnyTerm | str | dict
 def build_positive(term: NamedTerm) -> Term:
     """Return a positive :class:`Term` from a Term, a function of logits, a name in :data:`POSITIVE_TERMS` or a dict.
 
-    A dict has the name as ``type``, and optionally hyper-parameters and ``weight``, a factor. ValueError for others.
+    A dict has the name as ``type``, and optionally hyper-parameters and ``weight``, a factor. Raise a ValueError for
+    unknown names or hyper-parameters, and negative weight, gamma, scale or slope; a TypeError for other types.
     """
     return _build_term(term, POSITIVE_TERMS, 'positive')
 
@@ -574,7 +578,7 @@ _declared: dict[Callable, Callable] = {}
 
 
 def value_and_slope_of(function: Callable) -> Callable[[Callable], Callable]:
-    """Return a decorator to register a function for (cost, derivative) of ``function``. Deprecated: write a Term."""
+    """Return a decorator for a function from logits to (costs, derivatives) of ``function``. Deprecated: use Term."""
     warnings.warn('value_and_slope_of is superseded by subclasses of Term', DeprecationWarning, stacklevel=2)
 
     def declare(value_and_slope: Callable) -> Callable:

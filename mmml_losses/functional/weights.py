@@ -36,7 +36,7 @@ CLASS_BALANCED_MODES = ('by_class', 'average_n', 'average_w', 'min_n')
 
 
 def reweighting(class_frequencies: Tensor, num_samples: float | Tensor, mode: str = 'inverse_sqrt') -> Tensor:
-    r"""Return the weights of the classes in RW, (C,): :math:`\sqrt{M / n_c}` or :math:`M / n_c`.
+    r"""Return the class weights of RW (reweighting), (C,): :math:`\sqrt{M / n_c}` or :math:`M / n_c`.
 
     Args:
         class_frequencies: (C,), number :math:`n_c` of training images with each class.
