@@ -97,7 +97,7 @@ class CheckpointError(Exception):
 def check_checkpoint(path: str | Path, *, resume: bool = False) -> dict:
     """Return the content of a checkpoint; raise a CheckpointError unless it has only weights and MMEngine's log.
 
-    Some versions of MMEngine's loader unpickle everything. A local file that passes this check is harmless to all.
+    Some versions of MMEngine's loader unpickle everything. A local file that passes is harmless with every version.
 
     Args:
         path: A local file.

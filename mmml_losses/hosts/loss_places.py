@@ -12,18 +12,18 @@ LOSS_PATHS = (('head', 'loss'), ('bbox_head', 'loss_cls'), ('roi_head', 'bbox_he
 
 
 def type_name(settings: dict) -> str:
-    """Return the ``type`` of a config as text; a class gives its full name, such as ``'package.module.Class'``."""
+    """Return the ``type`` of a config as text, ``'None'`` if absent; ``'package.module.Class'`` for a class."""
     kind = settings.get('type')
     return f'{kind.__module__}.{kind.__qualname__}' if isinstance(kind, type) else str(kind)
 
 
 def find_loss(model: object) -> tuple[tuple[str, ...], list[dict]]:
-    """Find the classification loss in the config of a model, which may be wrapped for test-time augmentation.
+    """Find the classification loss in the config of a model, under ``'module'`` for test-time augmentation.
 
     Returns:
-        (keys, heads). ``keys`` lead from model to loss, such as ``('head', 'loss')``. ``heads`` lists the head
-        configs, which have the loss under the last key: one, or one per stage of a cascade. Both are empty if the
-        model has no such head.
+        (keys, heads). ``keys`` lead from model to loss, such as ``('head', 'loss')`` or ``('module', 'head', 'loss')``.
+        ``heads`` lists the head configs, with the loss under the last key: one, or one per stage of a cascade. Both
+        are empty if the model is no dict or has no such head.
     """
     for path in (*LOSS_PATHS, *(('module', *path) for path in LOSS_PATHS)):
         holders: list = [model]
@@ -66,7 +66,7 @@ def warn_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
 
 
 def loss_in_text(config_text: str | None) -> dict | list | None:
-    """Return the classification loss in a config's text: a dict, a list for a cascade, or None; never run it."""
+    """Return :func:`loss_of` of ``model = ...`` in a config's text, never run; None if absent or a syntax error."""
     try:
         tree = ast.parse(config_text or '')
     except SyntaxError:

@@ -54,15 +54,15 @@ CHOOSING_SAMPLERS = ('OHEMSampler', 'ScoreHLRSampler')
 
 
 def is_a(thing: object, *names: str) -> bool:
-    """Return True if the class of ``thing``, or one of its base classes, has one of ``names``."""
+    """Return True if the class of ``thing``, or one of its base classes, has a name in ``names``."""
     return any(base.__name__ in names for base in type(thing).__mro__)
 
 
 def scores_through_loss(head: object) -> bool:
     """Return True if a head gets its probabilities from its loss, False if it takes the sigmoid of its logits.
 
-    True for heads with ``scores_through_link = True``, as in ``mmml_losses.models.detection``, and for heads that
-    inherit all ``SCORING_METHODS`` from ``SCORING_BASES``. Always False for the heads in ``SIGMOID_ELSEWHERE``.
+    True for heads with ``scores_through_link = True``, as in ``mmml_losses.models.detection``, and for heads with both
+    ``SCORING_METHODS`` as defined by one of ``SCORING_BASES``. Always False for the heads in ``SIGMOID_ELSEWHERE``.
     """
     if is_a(head, *SIGMOID_ELSEWHERE):
         return False

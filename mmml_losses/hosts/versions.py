@@ -13,7 +13,7 @@ _kept_alive: list[object] = []  # an operator schema lives as long as the librar
 
 
 def apply() -> None:
-    """Declare torchvision's operators if needed, and warn of two mmcvs. A second call changes nothing."""
+    """Declare torchvision's operators if needed; warn of mmcv next to mmcv-lite. A second call changes nothing."""
     define_torchvision_schemas()
     warn_of_two_mmcvs()
 

@@ -40,14 +40,14 @@ def check_at_least_0(**arguments: float) -> None:
 
 
 def check_flag(name: str, value: bool) -> bool:
-    """Return ``value`` if it is a bool; otherwise raise a ValueError, also for ``'no'``, which counts as True."""
+    """Return a bool (numpy's too) as a bool; raise a ValueError with ``name`` for others, such as 1 or ``'no'``."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f'{name} must be True or False, got {value!r}')
     return bool(value)
 
 
 def check_whole_number(name: str, value: int, least: int | None = None) -> int:
-    """Return a whole number (no bool) of at least ``least``, None: any; otherwise raise a ValueError with ``name``."""
+    """Return a whole number, at least ``least`` if given, as an int; ValueError with ``name`` for others and bools."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise ValueError(f'{name} must be a whole number, got {value!r}')
     if least is not None and value < least:
@@ -56,7 +56,7 @@ def check_whole_number(name: str, value: int, least: int | None = None) -> int:
 
 
 def check_suffix(name: str, path: str | os.PathLike, suffix: str) -> Path:
-    """Return ``path`` as a Path if it ends with ``suffix`` (``'.npz'``); otherwise raise a ValueError with ``name``."""
+    """Return ``path`` as a Path if it ends with ``suffix``, such as ``'.npz'``; else raise a ValueError (``name``)."""
     path = Path(path)
     if path.suffix != suffix:
         raise ValueError(f"{name} must end with '{suffix}', got '{path}'")

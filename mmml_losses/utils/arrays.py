@@ -26,7 +26,7 @@ def as_array(values: ArrayLike | float) -> np.ndarray:
 
 
 def as_scores(scores: ArrayLike, name: str = 'scores') -> np.ndarray:
-    """Return scores as an (N, C) numpy array; raise a ValueError for NaN, text or another shape. Infinity is valid."""
+    """Return scores as an (N, C) array, integers too; ValueError for NaN, text or another shape. Infinity is valid."""
     array = as_array(scores)
     if array.ndim != 2:
         raise ValueError(f'{name} must have the shape (samples, classes), got {array.shape}')
@@ -40,7 +40,7 @@ def as_scores(scores: ArrayLike, name: str = 'scores') -> np.ndarray:
 
 
 def as_probabilities(probabilities: ArrayLike, name: str = 'probabilities') -> np.ndarray:
-    """Return probabilities as an (N, C) numpy array; raise a ValueError for numbers outside of [0, 1]."""
+    """Return probabilities as an (N, C) numpy array; raise a ValueError for NaN and numbers outside of [0, 1]."""
     array = as_scores(probabilities, name)
     if array.size:
         for extreme in (array.min(), array.max()):
@@ -50,7 +50,7 @@ def as_probabilities(probabilities: ArrayLike, name: str = 'probabilities') -> n
 
 
 def as_labels(labels: ArrayLike, name: str = 'labels') -> np.ndarray:
-    """Return labels as an int8 array of their shape; raise a ValueError for values other than 1, 0 and -1 (unknown)."""
+    """Return labels (or bools) as an int8 array of their shape; raise a ValueError unless 1, 0 or -1 (unknown)."""
     array = as_array(labels)
     if array.dtype.kind not in 'fiub':
         raise ValueError(f'{name} must be numbers, got dtype {array.dtype}')
@@ -84,7 +84,7 @@ def as_labels_of(scores: np.ndarray, labels: ArrayLike, scores_name: str = 'scor
 def checked_empty(empty: Empty, is_empty: np.ndarray, what: str) -> Empty:
     """Return ``empty``, how a mean treats classes or samples without a positive: ``'skip'``, ``'zero'`` or ``'error'``.
 
-    Raise a ValueError for others, or for ``'error'`` if the mask ``is_empty`` has a True. ``what`` is a plural noun.
+    Raise a ValueError for others, or for ``'error'`` if ``is_empty``, a mask of ``what`` (``'classes'``), has a True.
     """
     if empty not in ('skip', 'zero', 'error'):
         raise ValueError(f"empty must be 'skip', 'zero' or 'error', got {empty!r}")

@@ -41,7 +41,7 @@ class FeatureFile:
     """An ``.npz`` file whose arrays are opened one at a time, on request.
 
     Attributes:
-        path: Absolute path of the file.
+        path: Absolute path of the file, a string.
         names: Names of the arrays as a list, in the order of the file.
 
     Raises:
@@ -63,18 +63,18 @@ class FeatureFile:
             raise AnnotationError(f'{self.path} has several arrays of one name')
 
     def array(self, name: str) -> 'StoredArray':
-        """Return the array ``name``; AnnotationError if it is absent, damaged, a zip bomb, or holds Python objects."""
+        """Return the array ``name``; AnnotationError if absent, damaged, a zip bomb, or not of numbers or text."""
         if name not in self.names:
             raise AnnotationError(f'{self.path} has no array {name!r}, it has {", ".join(self.names) or "none"}')
         return StoredArray(self.path, name)
 
 
 class StoredArray:
-    """A read-only array of an ``.npz`` file, in the attribute ``values``, made to use little memory.
+    """The array ``name`` of the ``.npz`` file ``path``, in the attribute ``values``: read-only, uses little memory.
 
     An uncompressed array (``numpy.savez``) is memory-mapped: its pages are read from the file on use, and processes
-    share them. A compressed array (``numpy.savez_compressed``), or one in Fortran order, is read when it is opened. A
-    deep copy is the same object. A pickle holds no values: unpickling opens the file again, and raises an
+    share them. A compressed array (``numpy.savez_compressed``), or one in Fortran or foreign byte order, is read whole.
+    A deep copy is the same object. A pickle holds no values: unpickling opens the file again, and raises an
     AnnotationError if the array has another shape or type by then.
     """
 
@@ -143,7 +143,7 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
 
 
 def _start_of(path: str, info: zipfile.ZipInfo) -> int:
-    """Return the byte position in the zip file ``path`` at which the content of the member ``info`` starts."""
+    """Return the byte position in the zip file ``path`` where the content of ``info`` starts; ValueError if cut off."""
     with Path(path).open('rb') as file:
         file.seek(info.header_offset)
         _, name_bytes, extra_bytes = LOCAL_HEADER.unpack(file.read(LOCAL_HEADER.size))

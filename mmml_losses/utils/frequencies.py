@@ -26,7 +26,7 @@ def group_classes(
     Args:
         class_frequencies: (C,), number of training images with each class.
         medium_from: Smallest number of images for a medium class; classes with fewer are in the tail.
-        head_from: Smallest number of images for a head class.
+        head_from: Smallest number of images for a head class, at least ``medium_from``.
 
     Returns:
         A dict from ``'head'``, ``'medium'`` and ``'tail'`` to a tuple of class indices, which may be empty.
@@ -42,10 +42,11 @@ def group_classes(
 def checked_groups(
     groups: Mapping[str, Sequence[int | str]], num_classes: int, class_names: Sequence[str] = ()
 ) -> dict[str, tuple[int, ...]]:
-    """Return a dict from group name to a tuple of class indices; raise a ValueError for unknown or repeated classes.
+    """Return a dict from group name to a tuple of class indices; raise a ValueError for unknown classes.
 
     Args:
-        groups: Group names with the classes of each, as indices or names. A class may be in several groups.
+        groups: Group names with the classes of each, as indices or names. A class may be in several groups, but a
+            ValueError is raised if a group names it twice.
         num_classes: Number of classes in total; indices must be below it.
         class_names: Names of all classes in the order of their indices; empty if classes have no names.
     """
@@ -73,7 +74,7 @@ def checked_groups(
 
 
 def checked_frequencies(class_frequencies: ArrayLike, num_classes: int | None = None) -> np.ndarray:
-    """Return frequencies as a (C,) array; ValueError unless finite, at least 0, and (if given) ``num_classes`` many."""
+    """Return a (C,) numpy array; raise a ValueError unless finite, at least 0, and (if given) ``num_classes`` many."""
     try:
         frequencies = as_array(class_frequencies)
     except (TypeError, ValueError) as error:
@@ -99,7 +100,7 @@ def read_class_frequencies(path: str | os.PathLike) -> tuple[np.ndarray, float |
 
     The file holds a list of frequencies, or an object with this list under ``class_frequencies``. The object may have
     the number of images under ``num_samples``. The key ``class_freq`` of the published files of VOC-LT and COCO-LT is
-    accepted for ``class_frequencies``.
+    accepted for ``class_frequencies``. Other contents raise a ValueError; ``num_samples`` is not checked.
     """
     try:
         content = json.loads(Path(path).expanduser().read_text(encoding='utf-8'))

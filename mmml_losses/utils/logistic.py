@@ -41,7 +41,7 @@ def logistic_parts(intercept: float, slope: float, x: np.ndarray, y: np.ndarray)
 def line_derivatives(
     blocks: Callable[[], Iterable[tuple[np.ndarray, np.ndarray]]], centre: float, width: float
 ) -> Callable[[np.ndarray], Derivatives]:
-    """Return a function from a point (intercept, slope) to (mean logistic loss, its gradient, its second derivatives).
+    """Return a function from a point (intercept, slope) to (mean logistic loss, its gradient (2,), its Hessian (2, 2)).
 
     The log-odds are ``intercept + slope * (x - centre) / width``. ``blocks()`` yields pairs of arrays (x, labels).
     With ``centre`` near the mean of x and ``width`` near its range, Newton's method has small rounding errors.
