@@ -83,13 +83,13 @@ def lasd_loss(
         logits: Logits of any shape, :math:`p` is their sigmoid. The loss has this shape, with 0 for unknown labels.
         targets: Labels :math:`y` in the shape of ``logits``; 1 observed positive, 0 unobserved, -1 unknown.
         positive_leverage: :math:`\lambda^+`, weight of pseudo-positives: unobserved labels with :math:`p > \tau`.
-        negative_leverage: :math:`\lambda^-`, weight of other unobserved labels, (C,) or as :func:`balanced_leverage`.
+        negative_leverage: :math:`\lambda^-`, weight of the other unobserved labels, a scalar or (C,).
         threshold: Probability :math:`\tau` in (0, 1]; 1 means no pseudo-positives.
         gamma_positive: Power :math:`\gamma^+`, at least 0, in :math:`L_{\gamma^+} = -(1 - p)^{\gamma^+}\log p`.
         gamma_negative: Power :math:`\gamma^-`, at least 0, in :math:`L_{\gamma^-} = -p^{\gamma^-}\log(1 - p)`.
 
     With both leverages 1, LASD is SPLC with focal terms; with :math:`\tau = 1` as well, ASL without probability shift.
-    The paper sums over the classes.
+    The paper sums over the classes. :func:`balanced_leverage` derives :math:`\lambda^-` from :math:`\lambda^+`.
     """
     check_at_least_0(positive_leverage=positive_leverage, gamma_positive=gamma_positive, gamma_negative=gamma_negative)
     pseudo_positives = believed_positives(logits, targets, threshold).to(logits.dtype)

@@ -178,7 +178,10 @@ def phi_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
 def phi_inverse_logit_probabilities(
     log_odds: Tensor, margin: float = AsymmetricNegative.margin, **parameters: float
 ) -> Tensor:
-    """Compute the logits of :func:`phi_inverse_link` for log-odds. Pass ``margin=0``: the default raises ValueError."""
+    """Compute the logits whose :func:`phi_logit_probabilities` (with the same ``parameters``) are ``log_odds``.
+
+    Always pass ``margin=0``: any other margin raises a ValueError, also the default of 0.05.
+    """
     if margin != 0:
         raise ValueError(f'margin must be 0, got {margin}: with a margin, many logits read as the probability 0')
     return _invert(lambda logits: phi_logit_probabilities(logits, margin=margin, **parameters), log_odds)

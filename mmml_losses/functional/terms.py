@@ -444,11 +444,11 @@ class Scaled(TermOfTerm):
 
 @dataclass(frozen=True)
 class Stretched(TermOfTerm):
-    r"""A term :math:`\ell` of stretched logits, :math:`\frac{1}{\lambda}\,\ell(\lambda v)`: its gradient falls sooner.
+    r"""A term :math:`\ell` of stretched logits, :math:`\frac{1}{\lambda}\,\ell(\lambda v)`.
 
     Args:
         term: Term :math:`\ell`; the maximum of its gradient does not change.
-        slope: Factor :math:`\lambda` of the logits.
+        slope: Factor :math:`\lambda` of the logits. Above 1, the gradient of an easy label vanishes earlier.
     """
 
     slope: float
