@@ -197,7 +197,7 @@ _PLURALS = {'class': 'classes', 'sample': 'samples'}
 
 
 def empty_of(convention: Convention, empty: Empty | None) -> Empty:
-    """Return ``empty``, if None the convention's default: 'zero' for 'mmpretrain', 'asl', else 'skip'. Check both."""
+    """Return ``empty``; None is 'zero' for 'mmpretrain' and 'asl', else 'skip'. Raise ValueError for unknown names."""
     if convention not in CONVENTIONS:
         raise ValueError(f'convention must be one of {CONVENTIONS}, got {convention!r}')
     if empty is None:
@@ -215,7 +215,7 @@ def _summarise(ranks: PositiveRanks, convention: Convention) -> np.ndarray:
 
 
 def eleven_point(ranks: PositiveRanks) -> np.ndarray:
-    """Compute the 11-point average precision of each of R rankings, as (R,) float64; NaN without a positive.
+    """Compute the 11-point average precision of each of the R rankings in ``ranks``, as (R,); NaN without a positive.
 
     It is the mean of 11 precisions: for each recall 0, 0.1, …, 1, the best precision at this recall or a higher one.
     """

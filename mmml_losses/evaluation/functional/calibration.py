@@ -72,7 +72,7 @@ class ReliabilityBins:
 
 
 class ClassReliabilityBins(ReliabilityBins):
-    """Reliability bins of C classes: arrays (C, B), edges (C, B + 1); ``bins[c]`` is the ReliabilityBins of class c."""
+    """ReliabilityBins with a row per class: (C, B) arrays, (C, B + 1) edges; ``bins[c]`` are those of class c alone."""
 
     edges: np.ndarray
 
@@ -102,7 +102,7 @@ class ClassCalibrationErrors(NamedTuple):
     """Calibration errors of each of C classes, NaN for a class without a known label.
 
     Attributes:
-        ace: (C,) average calibration errors: unweighted mean gaps of the bins of a class.
+        ace: (C,) average calibration errors: unweighted mean gaps of the non-empty bins, or another variant of ACE.
         mce: (C,) maximum calibration errors: largest gaps of the non-empty bins of a class.
         ece: (C,) expected calibration errors: mean gaps weighted by the number of samples in each bin.
     """
@@ -133,7 +133,7 @@ def reliability_bins(
 
     With ``binning='mass'``, bins hold equally many pairs as far as ties allow. Of the :math:`n` sorted probabilities,
     the one at position :math:`\lfloor b n / B \rfloor` is the lower edge of bin :math:`b > 0`. Pairs of equal
-    probability always share a bin, so a frequent probability leaves other bins empty. The input order has no effect.
+    probability always share a bin, so a frequent one leaves others empty. Without known pairs, bins have equal width.
 
     Args:
         probabilities: (N, C) predicted probabilities in [0, 1].
@@ -242,7 +242,7 @@ def equal_width_limits(num_bins: int) -> np.ndarray:
 def bin_limits(
     probabilities: np.ndarray, labels: np.ndarray, num_bins: int, binning: Binning, by: Literal['all', 'class'] = 'all'
 ) -> np.ndarray:
-    """Compute the inner edges (without 0 and 1) of the bins of :func:`reliability_bins`.
+    """Compute the inner edges (without 0 and 1) of the bins of :func:`reliability_bins`, ascending.
 
     Return shape (B - 1,), or (B - 1, C) for ``binning='mass'`` with ``by='class'``, where each class has its own edges.
     """
@@ -274,11 +274,11 @@ def class_equal_mass_limits(probabilities: np.ndarray, labels: np.ndarray, num_b
 
 
 def values_at(probabilities: np.ndarray, labels: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Return the (K,) float64 values at given positions of the sorted known probabilities, by radix selection.
+    """Return the (K,) float64 values at ``positions`` of the ascending known probabilities, by radix selection.
 
-    Sorting would need a copy of all. Bit patterns of non-negative floats sort like the floats. Each pass fixes the next
-    bits of every wanted value: it counts the values whose leading bits agree with those found so far. ``positions``
-    (K,) count from 0 and are below the number of known pairs. Pairs with the label -1 are left out.
+    ``positions`` (K,) count from 0 and are below the number of known pairs. Sorting would need a copy of all values.
+    Bit patterns of non-negative floats sort like the floats. Each pass fixes the next bits of every wanted value: it
+    counts the values whose leading bits agree with those found so far.
     """
     kind = _working_type(probabilities.dtype)
     bits = np.dtype(f'u{np.dtype(kind).itemsize}')
@@ -316,9 +316,9 @@ def bin_numbers(values: np.ndarray, limits: np.ndarray) -> np.ndarray:
 def sums_in_bins(
     probabilities: np.ndarray, labels: np.ndarray, limits: np.ndarray, by: Literal['all', 'class', 'sample'] = 'all'
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Count pairs and add up probabilities in B bins with inner edges ``limits``, for G groups of known pairs.
+    """Count known pairs and add up their probabilities in B bins with inner edges ``limits``, see :func:`bin_limits`.
 
-    ``by`` defines the groups: ``'all'`` pairs (G = 1), one per ``'class'`` (G = C) or one per ``'sample'`` (G = N).
+    ``by`` defines G groups: ``'all'`` pairs (G = 1), one group per ``'class'`` (G = C) or per ``'sample'`` (G = N).
     Return (number of pairs, number of positive pairs, sum of probabilities), each of shape (G, B).
     """
     num_bins = len(limits) + 1

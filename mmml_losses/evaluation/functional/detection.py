@@ -174,7 +174,7 @@ def check_matching(iou_threshold: float, ignored_overlap: str, min_score: float 
 
 
 def _read(owner: str, boxes: ArrayLike, **others: ArrayLike) -> tuple[np.ndarray, ...]:
-    """Return the boxes as (n, 4) float64, then each of ``others`` as (n,); errors name ``owner``, such as 'objects'."""
+    """Return (boxes as (n, 4) float64, each of ``others`` as (n,)); errors name ``owner``, such as 'objects'."""
     array = as_array(boxes).astype(np.float64)
     array = array if array.size else array.reshape(0, 4)
     if array.ndim != 2 or array.shape[1] != 4:
@@ -189,7 +189,7 @@ def _read(owner: str, boxes: ArrayLike, **others: ArrayLike) -> tuple[np.ndarray
 
 
 def _overlaps(boxes: np.ndarray, true_boxes: np.ndarray, of_detection: np.ndarray) -> np.ndarray:
-    """Compute (D, G) overlaps: IoU, or intersection over area of the detection where ``of_detection`` (G,) is true."""
+    """Compute (D, G) overlaps: intersection over the detection's area where ``of_detection`` (G,) is true, else IoU."""
     upper = np.minimum(boxes[:, None, 2:], true_boxes[:, 2:])
     lower = np.maximum(boxes[:, None, :2], true_boxes[:, :2])
     intersection = np.clip(upper - lower, 0, None).prod(axis=2)

@@ -20,9 +20,8 @@ class F1Scores:
         OP = \frac{\sum_c T_c}{\sum_c M_c}, \quad OR = \frac{\sum_c T_c}{\sum_c N_c},
 
     and an F1 is the harmonic mean of a precision and a recall. There are two variants of CF1:
-
-    - :attr:`cf1`, the harmonic mean of CP and CR, is the CF1 of the multi-label literature;
-    - :attr:`macro_f1`, the mean of the classes' own F1s, is the macro average of scikit-learn and mmpretrain.
+    :attr:`cf1`, the harmonic mean of CP and CR, is the CF1 of the multi-label literature; :attr:`macro_f1`, the mean of
+    the classes' own F1s, is the macro average of scikit-learn and mmpretrain.
 
     0 / 0 is 0: a class that is never predicted has precision 0, a class without positives has recall 0.
 
@@ -31,7 +30,7 @@ class F1Scores:
         predicted: (C,) number of samples that are predicted positive and have a known label.
         positives: (C,) number of samples that are labelled positive.
         empty: ``'zero'``: means count classes without a positive as 0; ``'skip'``: they leave them out, NaN if all are.
-        num_ties_cut: Number of samples where top-k predicts one class but not another of equal score.
+        num_ties_cut: Number of samples where top-k predicts one class but not another of equal score; 0 for thresholds.
     """
 
     true_positives: np.ndarray
@@ -205,7 +204,7 @@ def best_threshold(
 
 
 def checked_thresholds(threshold: float | ArrayLike, scores: np.ndarray) -> np.ndarray:
-    """Return the threshold as an array, () or (C,), in the dtype of float scores; raise for other shapes or NaN."""
+    """Return the threshold as array, () or (C,), in the dtype of float scores; ValueError for other shapes or NaN."""
     limits = as_array(threshold)
     if limits.shape not in ((), (scores.shape[1],)):
         raise ValueError(
@@ -217,7 +216,7 @@ def checked_thresholds(threshold: float | ArrayLike, scores: np.ndarray) -> np.n
 
 
 def checked_top_k(top_k: int, num_classes: int | None = None) -> int:
-    """Return ``top_k`` as int; raise if it is not from 1 to ``num_classes`` (None: no upper bound)."""
+    """Return ``top_k`` as int; raise a ValueError unless it is whole, from 1 to ``num_classes`` (None: no bound)."""
     limit, most = (np.inf, '') if num_classes is None else (num_classes, f' and at most the {num_classes} classes')
     if not isinstance(top_k, int | np.integer) or isinstance(top_k, bool) or not 1 <= top_k <= limit:
         raise ValueError(f'top_k must be a whole number of at least 1{most}, got {top_k!r}')
@@ -236,7 +235,7 @@ def _best_of_rankings(ranks: PositiveRanks) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _highest(scores: np.ndarray, k: int) -> tuple[np.ndarray, int]:
-    """Return (mask of the k highest scores of each row, number of rows where chosen and unchosen scores are tied)."""
+    """Return (mask of each row's k highest scores, ties to the lowest columns; number of rows where a tie was cut)."""
     last = np.partition(scores, scores.shape[1] - k, axis=1)[:, scores.shape[1] - k, None]
     above, tied = scores > last, scores == last
     places_left = k - np.count_nonzero(above, axis=1)

@@ -17,15 +17,15 @@ MEASURES = (*BIN_MEASURES, 'brier', 'nll', *LINE_MEASURES)
 
 
 class ImageSums(NamedTuple):
-    """K sums over the known pairs of each image; ``read`` turns sums of R resamples into a dict of (R,) measures."""
+    """Per-image ``sums`` (N, K); ``read`` turns (R, K) sums of resamples into a dict from measure to (R,) values."""
 
     sums: np.ndarray  # (N, K)
-    read: Callable[[np.ndarray], dict[str, np.ndarray]]  # from (R, K) sums of R resamples to the measures of each
-    whole: dict[str, float] | None = None  # measures of the whole set, if ``read`` does not compute them
+    read: Callable[[np.ndarray], dict[str, np.ndarray]]  # from (R, K) sums of R resamples to (R,) values by measure
+    whole: dict[str, float] | None = None  # measures of the whole dataset; None: ``read`` computes them, too
 
 
 class Interval(NamedTuple):
-    """Bootstrap interval: ``value`` on the whole dataset, ``lower`` and ``upper`` quantile over resamples of images."""
+    """Bootstrap interval: ``value`` on the whole dataset, ``lower`` and ``upper`` quantile of values on resamples."""
 
     value: float
     lower: float
@@ -62,12 +62,12 @@ def calibration_intervals(
         ace: Variant of ACE; see :func:`~mmml_losses.evaluation.calibration_errors`.
         measures: Any of ``'ace', 'mce', 'ece'`` (the default), ``'brier', 'nll', 'slope', 'intercept'``.
         num_resamples: Number of resamples.
-        confidence: Fraction of the resamples between ``lower`` and ``upper``.
+        confidence: Fraction of the resamples between ``lower`` and ``upper``: for 0.95, the quantiles 0.025 and 0.975.
         seed: Seed of the random resamples.
 
     Returns:
         Dict from measure name to :class:`Interval`, all NaN without a known pair. Without a converged recalibration
-        line, slope and intercept keep the values of :func:`~mmml_losses.evaluation.calibration_line`, with NaN ends.
+        line, slope and intercept keep the values of :func:`~mmml_losses.evaluation.calibration_line`, with NaN bounds.
     """
     check_binning(num_bins, binning)
     check_ace(ace, binning)
@@ -152,14 +152,14 @@ def _lined(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> ImageS
 
 
 def _solved(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Solve R symmetric 2x2 systems: (3, R) entries 00, 01, 11, (2, R) right sides and result; inf, NaN if singular."""
+    """Solve R symmetric 2x2 systems H x = g: (3, R) H00, H01, H11 and (2, R) g give (2, R) x; inf, NaN if singular."""
     h00, h01, h11 = matrices
     g0, g1 = vectors
     return np.stack([h11 * g0 - h01 * g1, h00 * g1 - h01 * g0]) / (h00 * h11 - h01**2)
 
 
 def _draws(num_images: int, num_resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield blocks of resamples as (k, N) float64: how often each of k resamples draws each of N images."""
+    """Yield resamples with replacement, in blocks (k, N) float64: how often each of k draws each of N images."""
     rng = np.random.default_rng(seed)
     step = max(1, arrays.BLOCK_ENTRIES // max(1, num_images))
     for start in range(0, num_resamples, step):

@@ -4,7 +4,7 @@ The kernels avoid sorting a whole ranking. They sort only the scores of the posi
 between these. Scores are compared as integers of the same order, called keys: the bits of a float, inverted where it
 is negative. A lookup table from the leading bits of a key leaves only a short binary search among the positives.
 
-All compiled code is in one file: Numba renews a function's cache if its own file changes, but not if a called one does.
+All compiled code is in one file: Numba renews a function's cache if its own file changes, not if a file it uses does.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,10 +24,7 @@ LARGEST_TABLE = 1 << 17
 
 
 def compiled(function: Callable) -> Callable:
-    """Compile a function by Numba when it is first called, and cache the machine code on disk for later processes.
-
-    Compiled functions release Python's global interpreter lock, so that threads can run them in parallel.
-    """
+    """Compile a function by Numba at its first call; cache the code on disk if possible; release the GIL in calls."""
     try:
         return njit(cache=True, nogil=True, error_model='numpy')(function)
     except RuntimeError:  # there is no directory that Numba may write to
@@ -55,7 +52,7 @@ def rank_rows(
 
 
 def count_pooled(positives: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Count known entries of (scores, labels) blocks at or above each of V ascending scores ``positives``, as (V,)."""
+    """Count known entries of all (scores, labels) blocks at or above each of V ascending scores ``positives``: (V,)."""
     integer = INTEGERS[positives.dtype]
     keys, table = _ordered(positives.view(integer)), np.empty(LARGEST_TABLE + 2, np.int32)
     counts = np.zeros(len(positives) + 1, np.int64)
@@ -66,7 +63,7 @@ def count_pooled(positives: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.nd
 
 
 def _ordered(bits: np.ndarray) -> np.ndarray:
-    """Return new keys (integers in the order of floats) for the floats' bits, or bits for keys; both zeros become 0."""
+    """Turn floats viewed as signed integers (bits) into integers that sort like the floats (keys), or keys to bits."""
     return np.where(bits < 0, np.iinfo(bits.dtype).min - bits, bits)
 
 
@@ -100,7 +97,7 @@ def _rank_rows(bits, labels, has_unknown, starts, positives, known_above):
 
 @compiled
 def _memory(num_entries, bits):
-    """Allocate ``memory`` of :func:`_count_above`: work arrays for ``num_entries`` keys of the dtype of ``bits``."""
+    """Allocate the work arrays of :func:`_count_above` for up to ``num_entries`` keys with the dtype of ``bits``."""
     table, of_parts = np.empty(LARGEST_TABLE + 2, np.int32), np.empty(LARGEST_TABLE + 2, np.int32)
     near, counts = np.empty(num_entries + 1, bits.dtype), np.empty(num_entries + 1, np.int64)
     return table, of_parts, np.empty(len(table), np.uint8), near, counts
@@ -110,8 +107,8 @@ def _memory(num_entries, bits):
 def _count_above(keys, num_keys, positives, few, memory, known_above):
     """Write to ``known_above`` (V,) how many of the first ``num_keys`` keys are at or above each of V positives.
 
-    ``keys`` and the ascending ``positives`` are ordered integers. Up to ``few`` positives are compared with every key,
-    more are counted by a lookup table. ``memory`` holds the work arrays of :func:`_memory`, which are overwritten.
+    ``keys`` and the ascending ``positives`` are results of :func:`_ordered`. Up to ``few`` positives are compared with
+    every key; for more, a lookup table is faster. ``memory`` holds the work arrays of :func:`_memory`, overwritten.
     """
     num_positives = len(positives)
     if num_positives <= few:
@@ -138,7 +135,11 @@ def _pool(bits, labels, positives, table, shift, counts):
 
 @compiled
 def _read_keys(bits, labels, has_unknown, keys):
-    """Write the keys of a row's known scores (all if not ``has_unknown``) to the front of ``keys``; return how many."""
+    """Write the keys of a row's entries with a known label (0 or 1) to the front of ``keys``; return their number.
+
+    ``bits`` (E,) are the float scores viewed as integers, keys are integers in the order of the scores (see
+    :func:`_ordered`). If ``has_unknown`` is false, all entries are written and ``labels`` (E,) are not read.
+    """
     lowest = np.iinfo(bits.dtype).min
     if not has_unknown:
         for entry in range(len(bits)):
@@ -154,7 +155,10 @@ def _read_keys(bits, labels, has_unknown, keys):
 
 @compiled
 def _read_positives(bits, labels, starts, positives):
-    """Write the keys of each row's positives from ``positives[starts[row]]`` on; sort only rows of up to ``FEW``."""
+    """Write the keys of each row's positives (label 1) to ``positives``, from index ``starts[row]`` on.
+
+    Keys are explained at :func:`_read_keys`. Those of rows with up to ``FEW`` positives are sorted, others are not.
+    """
     lowest = np.iinfo(bits.dtype).min
     for row in range(bits.shape[0]):
         place = starts[row]
@@ -177,10 +181,10 @@ def _count_from(keys, num_keys, value):
 
 @compiled
 def _fill_table(positives, table):
-    """Cut the range of the ascending positives into intervals of 2^s integers, overwrite ``table``, and return s.
+    """Cut the range of the ascending keys ``positives`` into intervals of 2^s integers, fill ``table``, return s.
 
-    ``table[i]`` is the index of the first positive in interval i or after it, or their number if there is none.
-    Interval 0 lies below all positives. In the names of variables, a part is an interval.
+    ``table[i]`` is the index of the first positive in interval i or after it, or the number of positives if there is
+    none. Interval 0 lies below all positives, interval 1 begins at the first. Variables call an interval a part.
     """
     num_positives = len(positives)
     num_parts = 64
@@ -302,7 +306,7 @@ def evaluate_queries(queries, table):
 
 @compiled
 def first_relevant(queries, table):
-    """Find the first image that satisfies each row of ``queries``, like :func:`.retrieval.queries.first_relevant`."""
+    """Return the index of the first image to satisfy each row, like :func:`.retrieval.queries.first_relevant`."""
     first = np.full(len(queries), -1)
     for row in range(len(queries)):
         for image in _shortest_list(queries[row], table):
@@ -314,7 +318,7 @@ def first_relevant(queries, table):
 
 @compiled
 def _shortest_list(conditions, table):
-    """Return the indices of the images that show the rarest required class; relevant images are among them."""
+    """Return the images (indices) that show the rarest class that ``conditions`` require; no others can be relevant."""
     num_classes = len(table.starts) - 1
     rarest = conditions[0]
     for condition in conditions:
@@ -361,7 +365,7 @@ def _query_memory(num_images):
 
 @compiled
 def _average_precision(scores, images, memory):
-    """Compute average precision of ``scores`` (NaN left out) with relevant indices ``images``; overwrite ``memory``."""
+    """Compute average precision of ``scores`` (NaN left out), relevant at indices ``images``; overwrite ``memory``."""
     candidates, positives, spare, known_above, memory_of_counts = memory
     bits, lowest, num_relevant = scores.view(np.int64), np.iinfo(np.int64).min, len(images)
     worst = np.inf
@@ -392,7 +396,7 @@ def _average_precision(scores, images, memory):
 
 @compiled
 def _sort(keys, spare, stops):
-    """Sort ``keys`` in place in almost linear time, by intervals; overwrite the work arrays ``spare`` and ``stops``."""
+    """Sort integer ``keys`` in place, in almost linear time, by intervals; overwrite arrays ``spare`` and ``stops``."""
     if len(keys) <= FEW:
         keys.sort()
         return

@@ -105,7 +105,7 @@ class LabelSummary:
 
     @property
     def is_changed(self) -> bool:
-        """Whether labels were hidden or added, or the counts, the label sum or the number of images differ."""
+        """Whether labels were hidden or added, or counts (of labels, unknown labels, images) or label sum differ."""
         return bool(
             self.num_hidden
             or self.num_added
@@ -116,9 +116,10 @@ class LabelSummary:
         )
 
     def to_dict(self) -> dict:
-        """Return a dict for JSON: totals, and a list ``classes`` with the name, group and counts of each class.
+        """Return a dict for JSON: totals ``before`` and ``after`` (dicts), the total of each change, and class groups.
 
-        ``class_frequencies`` and ``num_samples``, after the change, are for the losses' arguments of these names.
+        ``groups`` and ``groups_before`` hold numbers of classes. The list ``classes`` holds a dict for each class: its
+        name, group and counts. ``class_frequencies`` and ``num_samples`` (after) fit the losses' arguments.
         """
         group_of = {index: name for name, members in self.groups.items() for index in members}
         per_class = dict(before=self.before.counts, after=self.after.counts, unknown=self.after.unknown)

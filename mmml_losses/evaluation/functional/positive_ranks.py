@@ -150,8 +150,7 @@ def _rankable(scores: np.ndarray) -> np.ndarray:
 def _row_major(matrix: np.ndarray, dtype: type) -> np.ndarray:
     """Return the matrix in row-major order and with ``dtype``, copied only if necessary.
 
-    The copy of a transposed matrix is made tile by tile, several times faster than numpy's own. Read-only matrices are
-    also copied, because Numba would compile separate code for them.
+    Tiles make the copy several times faster. Numba would compile separate code for read-only matrices: copy them, too.
     """
     if matrix.dtype == dtype and matrix.flags.c_contiguous and matrix.flags.writeable:
         return matrix

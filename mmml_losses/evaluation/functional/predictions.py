@@ -30,7 +30,7 @@ class Predictions:
         scores: (N, C) float32 scores; probabilities if the model has a link (a function from logits to probabilities).
         labels: (N, C) int8 with 1 positive, 0 negative, -1 unknown.
         class_names: Names of the C classes; by default the class indices as text.
-        image_paths: Files of the N images; an empty string for an image without a file.
+        image_paths: Files of the N images; an empty string for an image without a file, by default for all.
         sample_idx: (N,) int64 indices of the images in the dataset; by default 0 to N - 1.
         true_labels: (N, C) int8 labels before a dataset wrapper hid some: a hidden label is 1 here, and 0 or -1 in
             ``labels``. None if the true labels are not known.
@@ -78,8 +78,8 @@ class Predictions:
 def save_predictions(path: str | os.PathLike, predictions: Predictions) -> None:
     """Write predictions to one file, whose name must end with ``.npz``. An interrupted call leaves no incomplete file.
 
-    The file holds plain arrays (``scores``, ``labels``, ``class_names``, ``image_paths``, ``sample_idx``, and
-    ``true_labels`` if they are known), so ``numpy.load`` opens it without this package.
+    The file holds plain arrays (``format``, ``scores``, ``labels``, ``class_names``, ``image_paths``, ``sample_idx``,
+    and ``true_labels`` if they are known), so ``numpy.load`` opens it without this package.
     """
     arrays = {name: value for name, value in vars(predictions).items() if value is not None}
     arrays |= {name: np.array(arrays[name], dtype=str) for name in ('class_names', 'image_paths')}
@@ -106,7 +106,7 @@ def load_predictions(path: str | os.PathLike) -> Predictions:
 
 
 def log_odds_of(probabilities: ArrayLike) -> Tensor:
-    """Return finite float64 log-odds of (N, C) probabilities in [0, 1]; a float32 sigmoid restores 0 and 1 exactly."""
+    """Return float64 log-odds of (N, C) probabilities; 0 and 1 get finite values, whose float32 sigmoid is 0 and 1."""
     values = torch.tensor(as_probabilities(probabilities), dtype=torch.float64)
     return values.logit().clamp(LOWEST_LOG_ODDS, HIGHEST_LOG_ODDS)
 

@@ -55,7 +55,7 @@ class LabelRecovery:
         return cls.from_counts(np.zeros((len(fields(cls)), num_classes)))
 
     def counts(self) -> np.ndarray:
-        """Return all counts as int64 (10, C): one row for each attribute in its order, one column for each class."""
+        """Return all counts as int64 (10, C): the rows are the attributes, from ``hidden`` to ``unknown`` as listed."""
         return np.stack([getattr(self, field.name) for field in fields(self)])
 
     def __add__(self, other: 'LabelRecovery') -> 'LabelRecovery':
@@ -130,7 +130,7 @@ def label_recovery(observed: ArrayLike, true: ArrayLike, corrected: ArrayLike, t
 
     Args:
         observed: (N, C) given labels: 1 positive, 0 negative or unobserved, -1 unknown.
-        true: (N, C) true labels: 1, 0 or -1. Labels with a true -1 only count as unknown.
+        true: (N, C) true labels: 1, 0 or -1. A pair with -1 counts in ``unknown`` alone.
         corrected: (N, C) labels after the correction: 1, 0, a soft value between, or -1 for undecided (neither positive
             nor negative). A given 0 that becomes -1 counts as rejected, and as not recovered. For a method that only
             rejects (LL-R), pass its rejected labels as 1, as ``LabelRecoveryHook`` does.
@@ -160,7 +160,7 @@ def label_recovery(observed: ArrayLike, true: ArrayLike, corrected: ArrayLike, t
 
 
 def _decisions(corrected: np.ndarray, threshold: float) -> np.ndarray:
-    """Turn corrected labels into int8: 1 above the threshold, 0 from 0 to the threshold, -1 where undecided (-1)."""
+    """Turn corrected labels into int8: 1 above the threshold, 0 up to it, -1 for undecided (-1); raise for others."""
     wrong = ~((corrected == -1) | ((corrected >= 0) & (corrected <= 1)))
     if wrong.any():  # NaN is wrong, too
         raise ValueError(f'corrected must be 1, 0, -1 for undecided, or between 0 and 1, got {corrected[wrong][0]}')

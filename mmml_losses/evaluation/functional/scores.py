@@ -90,7 +90,7 @@ def clipped_log_loss(clip: float) -> PairScore:
 
 
 def clip_of(probabilities: np.ndarray, clip: float | None) -> float:
-    """Return ``clip`` if it is in [0, 0.5), else raise; None becomes the machine epsilon of the dtype."""
+    """Return ``clip`` if in [0, 0.5), else raise a ValueError; for None, the dtype's epsilon (integers: float64's)."""
     if clip is None:
         kind = probabilities.dtype if probabilities.dtype.kind == 'f' else np.dtype(np.float64)
         return float(np.finfo(kind).eps)
@@ -138,10 +138,10 @@ class CalibrationLine(NamedTuple):
         slope: The factor b, 1 for calibrated probabilities. Below 1, p is too extreme; above 1, not extreme enough.
         intercept: The summand a, 0 for calibrated probabilities. At slope 1: above 0, p is too low; below 0, too high.
         status: ``'fitted'``, or why there is no finite line. ``'separable'``: a threshold on p divides positives from
-            negatives, so the likelihood has no maximum; the slope is ``inf`` (``-inf`` if positives lie below), the
-            intercept NaN. ``'constant'``: all p are equal. ``'one label'``: only positives or only negatives.
-            ``'empty'``: no known pair. Slope and intercept are NaN in these three cases. ``'not converged'``: the line
-            after the last step, only where a single pair keeps the labels from being separable.
+            negatives (both may equal it), so the likelihood has no maximum; the slope is ``inf`` (``-inf`` if positives
+            lie below), the intercept NaN. ``'constant'``: all p are equal. ``'one label'``: only positives or only
+            negatives. ``'empty'``: no known pair. Slope, intercept are NaN in these three cases. ``'not converged'``:
+            the line after the last step, only where a single pair keeps the labels from being separable.
     """
 
     slope: float
@@ -150,7 +150,7 @@ class CalibrationLine(NamedTuple):
 
 
 class LogOddsRange(NamedTuple):
-    """Mean and range of the log-odds of known pairs; ``low`` and ``high`` are arrays [negatives, positives]."""
+    """Mean and range of the log-odds of known pairs; ``low`` and ``high`` are each [of negatives, of positives]."""
 
     num_pairs: int
     num_positives: int
@@ -210,7 +210,7 @@ def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Cali
 def _guess(probabilities: np.ndarray, labels: np.ndarray, clip: float, known: LogOddsRange) -> np.ndarray:
     """Return the (2,) start of Newton's method: offset and slope of a line over (log-odds - mean) / width of ``known``.
 
-    The line is fitted to every k-th row of a large matrix. Otherwise it is flat: the log-odds of the positive rate.
+    For a large matrix, it is fitted to every k-th row. Otherwise it is flat, at the log-odds of the positive rate.
     """
     stride = probabilities.size // arrays.BLOCK_ENTRIES
     if 1 < stride < len(probabilities):

@@ -189,7 +189,7 @@ def relevant_images(labels: ArrayLike, positives: Collection[int], negatives: Co
 
 
 def _index_of(name: str, class_names: Sequence[str], text: str) -> int | None:
-    """Return the index of class ``name``, ignoring case if none is equal, or None; raise with ``text`` for several."""
+    """Return the index of class ``name``, case aside if none is equal, or None; raise, quoting ``text``, for several."""
     same = [index for index, known in enumerate(class_names) if known == name]
     found = same or [index for index, known in enumerate(class_names) if known.lower() == name.lower()]
     if len(found) > 1:
@@ -314,7 +314,7 @@ def evaluate_subtree(conditions: np.ndarray, depth: int, table: ConditionTable) 
 
 
 def evaluate_queries(queries: np.ndarray, table: ConditionTable) -> np.ndarray:
-    """Compute the average precision of each query (a row of conditions), as (R,); NaN without a relevant image."""
+    """Compute average precision of each of R queries (rows of conditions), as (R,); NaN without a relevant image."""
     precisions = np.full(len(queries), np.nan)
     for row, conditions in enumerate(queries):
         relevant = _relevant_to(conditions, table)

@@ -71,7 +71,7 @@ class StratumSampler:
         self._cumulative = np.cumsum(np.array(answered, dtype=np.float64)[places.ravel()])
 
     def draw(self, seed: tuple[int, ...], num_draws: int, num_wanted: int) -> tuple[np.ndarray, int]:
-        """Draw ``num_draws`` queries; return (first ``num_wanted`` accepted, one per row; number of all accepted)."""
+        """Draw ``num_draws`` queries by ``seed``; return (first ``num_wanted`` accepted, as rows; number accepted)."""
         generator = np.random.default_rng([*seed, *self.counts])
         step = max(1, CHUNK_ENTRIES // (8 * self.table.num_classes))
         kept, num_accepted = np.empty((0, sum(self.counts)), dtype=np.int64), 0
@@ -83,7 +83,7 @@ class StratumSampler:
         return kept, num_accepted
 
     def estimate(self, num_draws: int, num_accepted: int, precisions: np.ndarray) -> Stratum:
-        """Estimate the Stratum: number of queries by the accepted fraction, mean by ``precisions`` of accepted ones."""
+        """Estimate the Stratum: ``num_queries`` from ``num_accepted / num_draws``, ``mean`` from ``precisions``."""
         share, known = num_accepted / num_draws, len(precisions)
         return Stratum(
             size=self.size,
@@ -153,7 +153,7 @@ def sample_strata(
 
 
 def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, int]) -> dict[Counts, int]:
-    """Return a dict from (number of required, number of excluded classes) of a stratum to its queries in the sample.
+    """Return a dict from (number of required, of excluded classes) of a stratum to its number of queries in the sample.
 
     Strata that are better evaluated whole are not in the dict. Of ``total``, a tenth goes to all strata equally, so
     that each has an interval. Half goes to strata in proportion to their queries with a relevant image, which makes the
@@ -213,6 +213,6 @@ def _distinct(generator: np.random.Generator, sizes: np.ndarray, number: int) ->
 
 
 def _nth(flags: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """Return, for each k (from 0) in ``ranks``, the column of the (k + 1)-th true value in this row of ``flags``."""
+    """Return (n, k) columns: entry (i, j) is where true value number ``ranks[i, j]``, from 0, lies in ``flags[i]``."""
     order = np.cumsum(flags, axis=1, dtype=np.int32)
     return np.stack([(order <= rank[:, None]).sum(axis=1) for rank in ranks.T], axis=1) if ranks.size else ranks
