@@ -108,7 +108,7 @@ def _count_above(keys, num_keys, positives, few, memory, known_above):
     """Write to ``known_above`` (V,) how many of the first ``num_keys`` keys are at or above each of V positives.
 
     ``keys`` and the ascending ``positives`` are results of :func:`_ordered`. Up to ``few`` positives are compared with
-    every key; for more, a lookup table is faster. ``memory`` holds the work arrays of :func:`_memory`, overwritten.
+    every key; for more, a lookup table is faster. Overwrite ``memory``, the work arrays of :func:`_memory`.
     """
     num_positives = len(positives)
     if num_positives <= few:
@@ -251,7 +251,7 @@ def _count_between(keys, num_keys, positives, table, shift, counts, of_parts, is
 
 @compiled
 def evaluate_subtree(conditions, depth, table):
-    """Evaluate a query with 0 to ``depth`` added excluded classes, like :func:`.retrieval.queries.evaluate_subtree`."""
+    """Evaluate a query with 0 to ``depth`` excluded classes added, as :func:`.retrieval.queries.evaluate_subtree`."""
     num_classes, num_images = len(table.starts) - 1, table.log_scores.shape[1]
     counts, totals = np.zeros(depth + 1, np.int64), np.zeros(depth + 1)
     scores, images = np.empty((depth + 1, num_images)), np.empty((depth + 1, num_images), np.int32)
@@ -306,7 +306,7 @@ def evaluate_queries(queries, table):
 
 @compiled
 def first_relevant(queries, table):
-    """Return the index of the first image to satisfy each row, like :func:`.retrieval.queries.first_relevant`."""
+    """Find the first image (index) satisfying each row of ``queries``, as :func:`.retrieval.queries.first_relevant`."""
     first = np.full(len(queries), -1)
     for row in range(len(queries)):
         for image in _shortest_list(queries[row], table):

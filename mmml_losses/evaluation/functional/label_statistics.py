@@ -119,7 +119,7 @@ class LabelSummary:
         """Return a dict for JSON: totals ``before`` and ``after`` (dicts), the total of each change, and class groups.
 
         ``groups`` and ``groups_before`` hold numbers of classes. The list ``classes`` holds a dict for each class: its
-        name, group and counts. ``class_frequencies`` and ``num_samples`` (after) fit the losses' arguments.
+        name, group and counts. ``class_frequencies`` and ``num_samples`` (after) fit the losses' arguments so named.
         """
         group_of = {index: name for name, members in self.groups.items() for index in members}
         per_class = dict(before=self.before.counts, after=self.after.counts, unknown=self.after.unknown)

@@ -168,7 +168,7 @@ def has_numba() -> bool:
 def import_compiled(what: str, *, required: bool = False) -> ModuleType | None:
     """Import the module of compiled kernels; return None if Numba is not installed.
 
-    If Numba fails to import, raise its error if ``required``; otherwise warn that ``what`` is slower and return None.
+    If the import fails, raise its error if ``required``; else warn that ``what`` ('ranking') is slower and return None.
     """
     if not has_numba():
         return None

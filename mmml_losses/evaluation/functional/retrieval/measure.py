@@ -35,7 +35,7 @@ class RetrievalMean(NamedTuple):
     Attributes:
         value: The mean in [0, 1] over all queries with a relevant image; NaN without such a query.
         half_width: Half the width of the 95 % interval around ``value``; 0 when every query was evaluated. NaN if
-            ``value`` is NaN, or if only one query with some numbers of required and excluded classes was sampled.
+            ``value`` is NaN, or if a sampled query is the only one with its numbers of required and excluded classes.
         num_queries: Number of queries with a relevant image; an estimate when queries were sampled.
         num_evaluated: Number of queries whose average precision is in the mean.
         num_skipped: Number of queries without a relevant image, left out; an estimate when queries were sampled.
@@ -279,7 +279,7 @@ def _all_strata(
 
 
 def _load(use_numba: bool | None) -> ModuleType:
-    """Return the module of query functions: for False numpy, for True compiled (or raise), for None as available."""
+    """Return the module of query functions: False numpy, True compiled (or raise), None compiled if possible."""
     if use_numba and not has_numba():
         raise ValueError('use_numba must be False or None where numba is not installed, got True')
     kernels = None if use_numba is False else import_compiled('retrieval', required=bool(use_numba))

@@ -83,7 +83,7 @@ class StratumSampler:
         return kept, num_accepted
 
     def estimate(self, num_draws: int, num_accepted: int, precisions: np.ndarray) -> Stratum:
-        """Estimate the Stratum: ``num_queries`` from ``num_accepted / num_draws``, ``mean`` from ``precisions``."""
+        """Estimate the Stratum: ``num_queries`` as ``cover * num_accepted / num_draws``, ``mean`` from ``precisions``."""
         share, known = num_accepted / num_draws, len(precisions)
         return Stratum(
             size=self.size,
