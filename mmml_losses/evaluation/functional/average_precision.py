@@ -171,7 +171,7 @@ def mean_average_precision_of_groups(
     Args:
         precisions: (C,) result of :func:`average_precision` with ``by='class'`` and ``empty='skip'``.
         groups: Dict from group name, such as ``'head'``, to class indices. :func:`mmml_losses.evaluation.group_classes`
-            makes head, medium and tail from class frequencies. A group may be empty; its mean is NaN.
+            makes head, medium and tail from class frequencies. The mean of an empty group is NaN. Groups may overlap.
         empty: Leave classes without a positive out (``'skip'``), count them as 0 (``'zero'``) or raise (``'error'``).
     """
     precisions = as_array(precisions).astype(np.float64)

@@ -210,7 +210,7 @@ def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Cali
 def _guess(probabilities: np.ndarray, labels: np.ndarray, clip: float, known: LogOddsRange) -> np.ndarray:
     """Return the (2,) start of Newton's method: offset and slope of a line over (log-odds - mean) / width of ``known``.
 
-    It is fitted to every k-th row of a large matrix. Without such a fit, it is flat, at the log-odds of the positive rate.
+    It is fitted to every k-th row of a large matrix. Without such a fit, it is flat: the log-odds of the positive rate.
     """
     stride = probabilities.size // arrays.BLOCK_ENTRIES
     if 1 < stride < len(probabilities):

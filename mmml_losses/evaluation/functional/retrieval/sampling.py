@@ -83,7 +83,7 @@ class StratumSampler:
         return kept, num_accepted
 
     def estimate(self, num_draws: int, num_accepted: int, precisions: np.ndarray) -> Stratum:
-        """Estimate the Stratum: ``num_queries`` as ``cover * num_accepted / num_draws``, ``mean`` from ``precisions``."""
+        """Estimate the Stratum: ``num_queries`` is ``cover * num_accepted / num_draws``, ``mean`` of ``precisions``."""
         share, known = num_accepted / num_draws, len(precisions)
         return Stratum(
             size=self.size,
@@ -190,7 +190,7 @@ def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, 
 
 
 def all_queries(num_classes: int, counts: Counts) -> np.ndarray:
-    """Return all queries with ``counts`` = (required, excluded) numbers of classes, one row of conditions for each."""
+    """Return all queries with ``counts`` = (required, excluded): rows of class indices, excluded ones + ``num_classes``."""
     classes = range(num_classes)
     rows = [
         (*positives, *negatives)
