@@ -63,7 +63,7 @@ def count_pooled(positives: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.nd
 
 
 def _ordered(bits: np.ndarray) -> np.ndarray:
-    """Turn floats viewed as signed integers (bits) into integers that sort like the floats (keys), or keys to bits."""
+    """Turn floats viewed as signed integers (bits) into integers in their order (keys; -0.0 is 0), or keys to bits."""
     return np.where(bits < 0, np.iinfo(bits.dtype).min - bits, bits)
 
 

@@ -190,7 +190,7 @@ def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, 
 
 
 def all_queries(num_classes: int, counts: Counts) -> np.ndarray:
-    """Return all queries with ``counts`` = (required, excluded): rows of class indices, excluded ones + ``num_classes``."""
+    """Return all queries with ``counts`` = (required, excluded), rows of classes; excluded ones + ``num_classes``."""
     classes = range(num_classes)
     rows = [
         (*positives, *negatives)
