@@ -19,7 +19,7 @@ LABEL_KEYS = ('gt_label', 'gt_score', 'instances')
 
 
 def positive_classes(info: dict) -> Sequence[int] | None:
-    """Return the class indices in ``gt_label`` or, without it, of the boxes not ignored; None if there are neither."""
+    """Return the class indices in ``gt_label`` or, without it, one per box not ignored; None if there are neither."""
     labels = info.get('gt_label')
     if labels is not None:
         return labels if isinstance(labels, (list, tuple)) else np.atleast_1d(labels).tolist()
@@ -30,7 +30,7 @@ def positive_classes(info: dict) -> Sequence[int] | None:
 
 
 def class_areas(info: dict) -> dict[int, float]:
-    """Return {class index: largest object area}: ``label_areas``, or else of boxes not ignored, in pixels; or {}."""
+    """Return {class index: largest object area}: ``label_areas`` as stored, or of unignored boxes in pixels, or {}."""
     if info.get('label_areas') is not None:
         return dict(zip(positive_classes(info) or (), info['label_areas'], strict=True))
     areas: dict[int, float] = {}
@@ -47,7 +47,7 @@ def box_area(instance: dict) -> float:
 
 
 def label_row(info: dict, num_classes: int) -> np.ndarray:
-    """Return a sample's labels, (C,) int8: its hard ``gt_score``, or 1 at :func:`positive_classes` and 0 elsewhere."""
+    """Return labels, (C,) int8: ``gt_score`` (ValueError if soft), or 1 at :func:`positive_classes`, 0 elsewhere."""
     if info.get('gt_score') is not None:
         return as_labels(info['gt_score'], 'gt_score')
     classes = positive_classes(info)
@@ -71,8 +71,8 @@ def as_unknown(instance: dict) -> dict:
 def write_labels(info: dict, row: np.ndarray, with_score: bool) -> None:
     """Replace the labels in ``info``, the dict of one sample, by ``row``, (C,) with 1, 0 or -1.
 
-    A box follows the label of its class. It is removed if the label was 1 and becomes 0, marked as ignored if the label
-    becomes -1, and kept otherwise. A box that the annotation ignores (a crowd) is removed likewise, or else unchanged.
+    ``gt_score``, ``gt_label``, ``label_areas`` and ``instances`` are updated if present. A box, also an ignored one (a
+    crowd), is removed if its class has 1 in ``true_label`` and 0 in ``row``. Boxes of a class with -1 become ignored.
 
     ``info`` must have its original labels as ``true_label``, (C,). ``info`` changes in place, but not the lists and
     dicts in it. ``with_score`` adds ``gt_score`` if it is missing, unless ``info`` has boxes only.
@@ -112,7 +112,7 @@ def read_leaf(
         with_areas: Whether to read the areas of objects, too.
 
     Returns:
-        (names, sample_idx, labels, true labels, areas): a list of N unique sample names; the sample numbers (N,);
+        (names, sample_idx, labels, true labels, areas): N unique names (``sample_name`` or path); sample numbers (N,);
         labels (N, C), int8 with 1, 0 and -1, or float32 if some are soft; the labels before any change, from
         ``true_label`` or else ``labels`` itself; and the largest objects' areas (N, C), NaN where unknown, or None if
         no area is known.
@@ -187,7 +187,7 @@ def _returns_stored_infos(dataset: BaseDataset) -> bool:
 def _label_array(
     positives: list, gt_score: dict, negative_label: dict, unknown_label: dict, label_scores: dict, num_classes: int
 ) -> np.ndarray:
-    """Return labels (N, C), int8 or soft float32, from all samples' positives and {sample index: value} per key."""
+    """Return labels (N, C), int8 or soft float32; ``positives`` has all samples' classes, a dict {sample: value}."""
     labels = np.zeros((len(positives), num_classes), dtype=np.int8)
     if negative_label:
         labels[list(negative_label)] = UNKNOWN
@@ -213,10 +213,7 @@ def _label_array(
 
 
 def _with_scores(labels: np.ndarray, rows: np.ndarray, columns: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Set ``labels[rows, columns] = scores`` in place, or in a float32 copy if a score is soft; return the result.
-
-    Raise a ValueError for a score that is neither -1 nor from 0 to 1.
-    """
+    """Set ``labels[rows, columns] = scores`` in place, or in a float32 copy if soft; ValueError unless -1 or 0 to 1."""
     # This form also finds NaN.
     wrong = ~((scores == UNKNOWN) | ((scores >= 0) & (scores <= 1)))
     if wrong.any():
@@ -250,10 +247,7 @@ def _image_folders(dataset: BaseDataset) -> tuple[str, ...]:
 
 
 def _key(img_path: str | os.PathLike | None, folders: tuple[str, ...]) -> str:
-    """Return the path of an image relative to the first of ``folders`` that contains it, or else its file name.
-
-    A sample without an image (``img_path`` is None) gets ``''``; only labels and order then identify the dataset.
-    """
+    """Return an image's path relative to the first of ``folders`` that has it, or its file name; ``''`` for None."""
     if img_path is None:
         return ''
     path = _with_slashes(os.fspath(img_path))

@@ -30,7 +30,7 @@ class LabelFile:
         classes: Names of the C classes.
         labels: (K, C) int8 labels of the K stored samples: 1 positive, 0 negative or unobserved, -1 unknown.
         selected: (K,) positions of these samples in the dataset; None if they are all samples in dataset order.
-        source: Counts and checksums of the dataset that the labels are for, as in :meth:`SampleLabels.fingerprint`.
+        source: Counts and checksums of the dataset: :meth:`SampleLabels.fingerprint` and ``sorted_keys_sha256``.
         made_by: How the labels were made, a mapping of json values.
     """
 
@@ -73,9 +73,9 @@ def save_label_file(
 ) -> None:
     """Write labels for a dataset to a json file. An existing file is replaced only by a complete one.
 
-    The file has the positive class indices of each sample. If there are unknown labels, it also has either the unknown
-    or the negative labels, whichever are fewer, as class indices or, if they are many, as bits. It also has the class
-    names, checksums of the dataset and of the file's content, and ``made_by``. Equal input gives equal files.
+    The file has the positive class indices of each sample. With unknown labels, it also has either the unknown or the
+    negative labels, whichever are fewer, as class indices or, if over 1/16 of all labels, as base64 bits. It also has
+    the class names, checksums of the dataset and the file's content, and ``made_by``. Equal input gives equal files.
 
     Args:
         path: The file to write; its name must end with ``.json``.
@@ -166,7 +166,7 @@ def _parse(path: str, content: dict) -> LabelFile:
 
 
 def _fingerprint(samples: SampleLabels) -> dict[str, int | str]:
-    """Return ``samples.fingerprint()`` plus a checksum of the sorted sample names, which ignores their order."""
+    """Return ``samples.fingerprint()`` with ``sorted_keys_sha256``, the checksum of the sorted sample names."""
     ordered = SampleLabels(samples.classes, sorted(samples.keys), samples.labels[:0])
     return samples.fingerprint() | dict(sorted_keys_sha256=ordered.fingerprint()['keys_sha256'])
 
@@ -191,7 +191,7 @@ def _counts(labels: np.ndarray) -> dict[str, int]:
 
 
 def _encoded(mask: np.ndarray, name: str) -> list[list[int]] | str:
-    """Return each row's true columns; or base64 bits if over 1/16 is true and ``name`` is not ``'positives'``."""
+    """Return each row's true columns, or all bits as base64 if over 1/16 is true and ``name`` not ``'positives'``."""
     if name == 'positives' or mask.sum() <= mask.size // 16:
         return columns_of(mask)
     return base64.b64encode(np.packbits(mask).tobytes()).decode('ascii')

@@ -22,15 +22,12 @@ class LabelView(BaseDataset):
         raise NotImplementedError
 
     def observed_areas(self, areas: np.ndarray) -> np.ndarray:
-        """Return the areas (N, C) of each class's largest object, given the ``areas`` before this wrapper's changes."""
+        """Return the areas (N, C) of each class's largest object; ``areas`` has the same samples' before changes."""
         return areas
 
 
 def parts_of(dataset: BaseDataset) -> list[BaseDataset]:
-    """Return the list of datasets directly inside a wrapper; an empty list if ``dataset`` is not a wrapper.
-
-    Wrappers are label wrappers and those of MMEngine. :func:`any_parts_of` also knows wrappers of other projects.
-    """
+    """Return the list of datasets directly inside a label wrapper or a wrapper of MMEngine; [] for other datasets."""
     if isinstance(dataset, ConcatDataset):
         return dataset.datasets
     if isinstance(dataset, (RepeatDataset, ClassBalancedDataset, LabelView)):
@@ -65,7 +62,7 @@ def outermost_views(dataset: BaseDataset) -> Iterator[BaseDataset]:
 
 
 def source_datasets(dataset: BaseDataset) -> list[BaseDataset]:
-    """Return the outermost of ``dataset`` and those in it that neither are nor contain a label wrapper, in order."""
+    """Return, in order, the outermost datasets in ``dataset``, or itself, that neither are nor have a label wrapper."""
 
     def parts(dataset: BaseDataset) -> list[BaseDataset]:
         return parts_of(dataset) if count_views(dataset) else []
@@ -87,7 +84,7 @@ def unrepeated(dataset: BaseDataset) -> BaseDataset:
 
 
 def walk_configs(config: dict | Sequence | None) -> Iterator[dict]:
-    """Yield a dataset's config (or those in a list), then the configs nested under its ``dataset`` or ``datasets``."""
+    """Yield a config (or each in a list), then those nested under its ``dataset`` or ``datasets``; nothing for None."""
     if isinstance(config, dict):
         yield config
         config = [config[key] for key in ('dataset', 'datasets') if key in config]
@@ -103,7 +100,7 @@ def leaf_configs(config: dict | Sequence | None) -> Iterator[dict]:
 def class_names(dataset: BaseDataset) -> tuple[str, ...]:
     """Return the class names in the order of the class indices; an empty tuple if the metainfo has none.
 
-    Raise an AnnotationError if the datasets inside a ``ConcatDataset`` have different classes.
+    Raise an AnnotationError if classes in a ``ConcatDataset`` differ, unless its ``ignore_keys`` contain ``'classes'``.
     """
     parts = parts_of(dataset)
     if not parts:
@@ -125,7 +122,7 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def inner_positions(dataset: BaseDataset) -> np.ndarray | None:
-    """Return each sample's position in ``dataset.dataset``, (N,), for a wrapper of one dataset; None if unchanged."""
+    """Return each sample's position in ``dataset.dataset``, (N,); None if a label wrapper keeps samples and order."""
     if isinstance(dataset, LabelView):
         return dataset.positions()
     if isinstance(dataset, RepeatDataset):
@@ -149,7 +146,7 @@ def pipeline_of(dataset: BaseDataset, idx: int) -> Compose:
 
 
 def reject_unknown_kinds(dataset: BaseDataset) -> None:
-    """Raise a TypeError if an innermost dataset is no ``BaseDataset``, or has own ``__getitem__``/``prepare_data``."""
+    """Raise a TypeError if an innermost dataset is no ``BaseDataset`` or overrides ``__getitem__``/``prepare_data``."""
     for leaf in leaf_datasets(dataset):
         if not isinstance(leaf, BaseDataset):
             raise TypeError(

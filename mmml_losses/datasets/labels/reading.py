@@ -79,9 +79,10 @@ def read_label_changes(dataset: BaseDataset, num_classes: int | None = None) -> 
 
 
 def read_history(dataset: BaseDataset) -> tuple[np.ndarray, np.ndarray]:
-    """Return (true labels, uncorrected labels) of a dataset's samples, both (N, C).
+    """Return (true labels, uncorrected labels) of a dataset's samples, both (N, C), int8 or float32 if soft.
 
-    True labels are those before all label wrappers. Uncorrected labels lack the positives that label wrappers added.
+    True labels are from before all label wrappers. Uncorrected labels are the observed ones, but a class that a label
+    wrapper made positive keeps its previous label, 0 or -1.
     """
     rows = _read(dataset, len(_class_names(dataset)))
     return rows.true, rows.uncorrected
@@ -96,7 +97,7 @@ class _Rows:
     """Labels of a dataset before and after its label wrappers, in arrays with one row per sample.
 
     ``keys`` and ``areas`` are as in :class:`SampleLabels`, the others as in :class:`LabelChanges`. ``original`` is None
-    without label wrappers. ``uncorrected`` is ``observed`` without the positives that a wrapper added.
+    if there is no label wrapper and no ``true_label``. ``uncorrected`` is as in :func:`read_history`.
     """
 
     keys: list[str]
@@ -153,7 +154,7 @@ class _Rows:
 
 
 def _read(dataset: BaseDataset, num_classes: int | None, with_areas: bool = False, each_once: bool = False) -> _Rows:
-    """Read the labels of a dataset; ``each_once`` ignores repetition by MMEngine's wrappers outside label wrappers."""
+    """Read a dataset's labels; ``each_once`` leaves out repetitions, as :func:`read_label_changes` describes."""
     if isinstance(dataset, ConcatDataset):
         dataset.full_init()
         return _Rows.joined([_read(part, num_classes, with_areas, each_once) for part in dataset.datasets])

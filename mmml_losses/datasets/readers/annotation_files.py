@@ -45,7 +45,7 @@ def read_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
 def read_csv(
     path: str | os.PathLike, columns: Sequence[str], delimiter: str = ','
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield (line number, texts in the order of ``columns``) for each csv row; the header (line 1) must name them."""
+    """Yield (line number, texts of ``columns`` in this order) per row that is not blank; the header must name them."""
     try:
         with Path(path).open(encoding='utf-8-sig', newline='') as file:
             rows = csv.reader(file, delimiter=delimiter)
@@ -70,7 +70,7 @@ def read_csv(
 
 
 def read_listed(path: str | os.PathLike, what: str, listed_in: str | os.PathLike) -> bytes:
-    """Return a file's bytes, or raise a MissingDataError ``{path} is missing, {what} that {listed_in} lists``."""
+    """Return a file's bytes; if it is missing, a MissingDataError names ``what`` it is and the file ``listed_in``."""
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
@@ -98,7 +98,7 @@ def read_class_list(path: str | os.PathLike, separator: str, *, header: str = ''
 
     Args:
         path: The file; its lines are ``<identifier>`` or ``<identifier><separator><name>``, each identifier once.
-        separator: Text such as ``','``. In a line without it, the identifier is also the name.
+        separator: Text such as ``','``; a line is split at the first. In a line without it, the identifier is the name.
         header: A first line with this identifier is skipped as a header; ``''`` if the file has no header.
     """
     classes = []
@@ -118,14 +118,14 @@ def read_class_list(path: str | os.PathLike, separator: str, *, header: str = ''
 
 
 def distinct_names(classes: Mapping[str, str], identifiers: Iterable[str]) -> dict[str, str]:
-    """Return ``{identifier: classes[identifier]}`` for ``identifiers``; a shared name becomes ``name (identifier)``."""
+    """Return {identifier: its name in ``classes``}; a name that several of them share becomes ``name (identifier)``."""
     names = {identifier: classes[identifier] for identifier in identifiers}
     counts = Counter(names.values())
     return {key: name if counts[name] == 1 else f'{name} ({key})' for key, name in names.items()}
 
 
 def box_problem(box: Any) -> str:
-    """Return the error text for a box that is not ``[x, y, width, height]`` with an area; ``''`` if it is valid."""
+    """Return the error text for a box other than finite ``[x, y, width > 0, height > 0]``; ``''`` if it is valid."""
     if not _is_box(box):
         return f'must be four numbers x, y, width and height, got {box!r}'
     return '' if box[2] > 0 and box[3] > 0 else f'must have an area, got {list(box)}'

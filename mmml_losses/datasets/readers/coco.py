@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 class CocoMultiLabel(MultiLabelReader):
     """Images of COCO 2014 or 2017, each labelled with the classes of its objects.
 
-    The classes are the file's categories, sorted by category id; COCO has 80. Each sample is ``dict(img_path=...,
-    gt_label=[ascending class indices], label_areas=[...], img_id=...)``, in the file's image order. ``label_areas``
-    has, for each class in ``gt_label``, its largest object's area as a fraction of the image; NaN if unknown.
+    The classes are the file's categories, sorted by category id. Each sample is ``dict(img_path=..., img_id=...,
+    gt_label=[ascending class indices], label_areas=[...])``, in file order. ``label_areas`` has, for each class in
+    ``gt_label``, its largest object's area as a fraction of the image (pixels if its size is missing); NaN if unknown.
 
     Args:
         ann_file: Annotation file in COCO's format, such as ``instances_train2014.json``.
         with_crowd: Count a class that appears only as a crowd (``iscrowd``) as present, as most published code does.
         with_boxes: Add what detectors of MMDetection need: ``height``, ``width`` and ``instances``, the object boxes.
-            Boxes of crowds are marked as ignored.
+            Crowds have ``ignore_flag=1``. Boxes with ``ignore``, under a pixel or outside of the image are left out.
         *args: Further arguments of :class:`MultiLabelReader`. With ``drop_empty``, as in most papers, 82,081 of the
             82,783 images of train2014 remain.
         **kwargs: Further arguments of :class:`MultiLabelReader`.
@@ -67,7 +67,7 @@ class CocoMultiLabel(MultiLabelReader):
             yield sample
 
     def _areas(self, image: dict, annotations: Iterable[dict], class_of_category: dict[int, int]) -> dict[int, float]:
-        """Return {class index: area of its largest object / area of the image, NaN if unknown} for an image."""
+        """Return {class index: area of its largest object / area of the image}; NaN if one of its areas is unknown."""
         areas: dict[int, float] = {}
         size = image.get('width', 1) * image.get('height', 1) or 1
         for annotation in annotations:
@@ -79,7 +79,10 @@ class CocoMultiLabel(MultiLabelReader):
         return areas
 
     def _boxes(self, image: dict, annotations: Iterable[dict], class_of_category: dict[int, int]) -> dict:
-        """Return ``dict(height, width, instances=[dict(bbox=[x1, y1, x2, y2], bbox_label, ignore_flag), ...])``."""
+        """Return ``dict(height, width, instances=[dict(bbox=[x1, y1, x2, y2], bbox_label, ignore_flag), ...])``.
+
+        Boxes with ``ignore``, with area 0, narrower or lower than one pixel, or outside of the image are left out.
+        """
         try:
             width, height = image['width'], image['height']
             boxes = [

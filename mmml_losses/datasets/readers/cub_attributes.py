@@ -68,7 +68,7 @@ class CUBAttributes(MultiLabelReader):
         )
 
     def annotation_files(self) -> list[str]:
-        """Return five paths: images, split, attributes (first in parent, ``attributes``, root), certainties, labels."""
+        """Return five paths: images, split, attributes (in parent, ``attributes`` or root), certainties, labels."""
         root = Path(self.data_root)
         places = [folder / 'attributes.txt' for folder in (root.resolve().parent, root / 'attributes', root)]
         attributes = next(filter(Path.is_file, places), places[0])
@@ -98,7 +98,7 @@ class CUBAttributes(MultiLabelReader):
 
 
 def _read_names(path: str, what: str) -> dict[int, str]:
-    """Return a dict from id to name, from a file with lines ``<id> <name>``; ``what`` names the ids in errors."""
+    """Return a dict from id to name, from a file with lines ``<id> <name>``; errors call the ids ``{what} id``."""
     return {key: name for _, key, name in _read_rows(path, what)}
 
 
@@ -118,7 +118,7 @@ def _read_split(path: str, images: Mapping[int, str]) -> dict[int, str]:
 
 
 def _read_rows(path: str, what: str) -> Iterator[tuple[int, int, str]]:
-    """Yield (line number, id, name) for each line ``<id> <name>`` of a file; ``what`` names the ids in errors."""
+    """Yield (line number, id, name) for each line ``<id> <name>`` of a file; errors call the ids ``{what} id``."""
     known = set()
     for number, line in read_lines(path):
         key, _, name = line.partition(' ')
@@ -172,7 +172,7 @@ def _read_labels(path: str, images: list[int], attributes: list[int]) -> tuple[n
 
 
 def _problem(fields: list[str], images: dict, attributes: dict) -> str:
-    """Return the error text for the fields of a malformed line; the keys of both dicts are the valid ids."""
+    """Return the error text for the fields of a line known to be malformed; the dicts' keys are the valid ids."""
     if len(fields) < 4:
         return 'must be an image id, an attribute id, is_present, a certainty id and a time'
     if fields[0] not in images:

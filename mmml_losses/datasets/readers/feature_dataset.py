@@ -24,8 +24,8 @@ class FeatureDataset(MultiLabelReader):
     class names. One file may hold several splits, as ``train_features``, ``train_labels`` and so on, which share
     ``classes``. Pickled arrays are rejected.
 
-    Uncompressed features (``numpy.savez``) stay on disk and are read sample by sample; dataloader workers share the
-    system's file cache. Each sample has ``features``, (D,), a read-only view that the pipeline copies first;
+    Uncompressed features (``numpy.savez``) stay on disk, and dataloader workers share the system's file cache;
+    compressed features are read into memory. Each sample has ``features``, (D,), copied before ``pipeline`` runs;
     ``gt_label`` and ``gt_score`` as in :class:`MultiLabelReader`; ``img_id``, the id, if the file has ids; and
     ``sample_name``, the id as text, or else the row number.
 
@@ -72,11 +72,11 @@ class FeatureDataset(MultiLabelReader):
         super().__init__(ann_file, data_root, metainfo=metainfo, pipeline=[_copy_features, *pipeline], **kwargs)
 
     def image_folders(self) -> list[str]:
-        """Return an empty list of required folders, because a feature file needs no images."""
+        """Return an empty list, because a feature file needs no images."""
         return []
 
     def read_samples(self) -> Iterator[dict]:
-        """Yield a dict for each sample: class indices, ``row`` (index in the arrays) and, if stored, ``img_id``."""
+        """Yield a dict for each sample: sparse labels, ``row`` (index in the arrays) and, if stored, ``img_id``."""
         file = FeatureFile(self.ann_file)
         self._features = file.array(self.features_name)
         features = self._features.values
@@ -95,7 +95,7 @@ class FeatureDataset(MultiLabelReader):
 
     @force_full_init
     def get_data_info(self, idx: int) -> dict:
-        """Return the data info (dict) of a sample; its ``features``, (D,), are a read-only view of the stored array."""
+        """Return a sample's dict before ``pipeline``; do not change ``features``, (D,), a row of the stored array."""
         info = super().get_data_info(idx)
         row = info.pop('row')
         info['features'] = self._features.values[row]
@@ -104,7 +104,7 @@ class FeatureDataset(MultiLabelReader):
 
     @force_full_init
     def rows(self) -> np.ndarray:
-        """Return the row index of each sample in the arrays of the file, (N,) int; a filtered dataset skips rows."""
+        """Return each sample's row in the file's arrays, (N,) int; ``drop_empty`` and ``indices`` leave out rows."""
         return np.array([super(FeatureDataset, self).get_data_info(idx)['row'] for idx in range(len(self))], dtype=int)
 
     def feature_blocks(self) -> Iterator[np.ndarray]:
@@ -134,7 +134,7 @@ class FeatureDataset(MultiLabelReader):
         return names.tolist()
 
     def _checked_labels(self, labels: np.ndarray, name: str) -> np.ndarray:
-        """Return the chosen classes' columns, int8, or float32 if soft; bad ones in ``name`` are an AnnotationError."""
+        """Return ``labels`` of the chosen classes, int8, float32 if soft; errors contain ``name``, the array's name."""
         expected = (len(self._features.values), self._num_columns)
         if labels.shape != expected or labels.dtype.kind not in 'biuf':
             raise self._error(name, f'labels must be numbers {expected}', labels)
@@ -158,7 +158,10 @@ class FeatureDataset(MultiLabelReader):
 
 
 def sparse_labels(labels: np.ndarray) -> Iterator[dict]:
-    """Yield the sparse labels of each row of ``labels`` (N, C): a dict with the keys of :class:`MultiLabelReader`."""
+    """Yield a dict per row of ``labels`` (N, C): the class indices ``gt_label`` and, for floats, ``label_scores``.
+
+    If any label is unknown, all dicts also have ``unknown_label`` or ``negative_label``, the rarer in ``labels``.
+    """
     num_unknown = sum(int((block == UNKNOWN).sum()) for block in _blocks(labels))
     num_negative = sum(int((block == NEGATIVE).sum()) for block in _blocks(labels))
     # List the rarer of the two values; all samples list the same value.
@@ -175,9 +178,9 @@ def sparse_labels(labels: np.ndarray) -> Iterator[dict]:
 
 
 def feature_statistics(datasets: Iterable[FeatureDataset]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (mean, standard deviation) of each feature over the samples of all datasets, both (D,) float64.
+    """Return (mean, population standard deviation) of each feature over all datasets' samples, both (D,) float64.
 
-    Reads the data once, in blocks. A constant feature gets the deviation 1, for safe division. All D must be equal.
+    A constant feature gets the deviation 1, for safe division. All D must be equal. NaN or inf is an AnnotationError.
     """
     count, mean, squares = 0, np.zeros(()), np.zeros(())
     for dataset in datasets:

@@ -20,12 +20,12 @@ class ImageNetMultiLabel(MultiLabelReader):
     """Images of ImageNet, or of any dataset in its layout, each with the one class it was labelled with.
 
     Each sample is ``dict(img_path=..., gt_label=[class index], img_id='n01440764_10026')``. With ``others='unknown'``
-    it also has ``gt_score`` (C,). Two layouts are read, with the class indices of mmpretrain's ``ImageNet``:
+    it also has ``gt_score`` (C,), 1 or -1. Two layouts are read, with the class indices of mmpretrain's ``ImageNet``:
 
     - One folder for each class, such as ``train/n01440764/n01440764_10026.JPEG``. The classes are the folder names in
       alphabetical order, or the classes of ``classes_file`` in the order of that file.
-    - A list file such as ``meta/train.txt`` with ``<path> <class index>`` in each line. ``classes_file``, or
-      ``classes`` in metainfo, names the class of each index.
+    - A list file such as ``meta/train.txt`` with ``<path below data_prefix> <class index>`` in each line.
+      ``classes_file``, or ``classes`` in metainfo, names the class of each index.
 
     Args:
         data_root: Folder that all other paths are relative to.

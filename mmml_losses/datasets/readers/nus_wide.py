@@ -55,7 +55,7 @@ class NUSWIDE(MultiLabelReader):
         split_file: Text file with the images of the split, one per line, for ``'combined'``; none by default.
         train_images: Number of images drawn for training, for ``'combined'``; the remaining images are for testing.
         seed: Seed of that draw. It must be equal for train and test, so that no image is in both.
-        concepts_file: Text file with concept names, one per line, in place of the built-in 81 concepts.
+        concepts_file: Text file with concept names, one per line in class order, in place of the built-in 81 concepts.
         **kwargs: Further arguments of :class:`MultiLabelReader`.
 
     Example:
@@ -93,7 +93,7 @@ class NUSWIDE(MultiLabelReader):
         super().__init__(csv_file if protocol == 'csv' else '', data_root, data_prefix, **kwargs)
 
     def image_folders(self) -> list[str]:
-        """Return the image folder and, unless ``protocol`` is ``'csv'``, the label folder; each must have files."""
+        """Return the paths of the image folder and, unless ``protocol`` is ``'csv'``, the folder of the label files."""
         return super().image_folders() + [self.path_below_root(LABEL_FOLDER)] * (self.protocol != 'csv')
 
     def load_data_list(self) -> list[dict]:
@@ -170,7 +170,7 @@ class NUSWIDE(MultiLabelReader):
 
 
 def _with_slashes(name: str) -> str:
-    """Return a stripped path with ``/`` in place of the backslashes of Windows."""
+    """Return a path without outer whitespace, and with ``/`` in place of the backslashes of Windows."""
     return name.strip().replace('\\', '/')
 
 
@@ -185,7 +185,7 @@ def _listed(label: str) -> list[str]:
 
 
 def _read_column(path: str, length: int, listed_in: str) -> np.ndarray:
-    """Return a file's (length,) labels as bool; reject it unless it has a 0 or 1 for each image of ``listed_in``."""
+    """Return a file's (length,) labels as bool; an AnnotationError unless each image of ``listed_in`` has a 0 or 1."""
     values = read_listed(path, 'the labels of the images', listed_in).split()
     if len(values) != length:
         raise AnnotationError(

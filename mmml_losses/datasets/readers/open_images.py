@@ -97,7 +97,8 @@ class OpenImages(MultiLabelReader):
     def _read_table(self, classes: dict[str, int | None], width: int) -> tuple[list[str], np.ndarray, np.ndarray]:
         """Return (image ids, keys ``image * width + class``, codes such as ``PERSON_YES``) of the used rows.
 
-        ``image`` indexes the ids. Rows with None in ``classes`` are not used. Missing ones are added with None.
+        ``image`` indexes the ids, and ``width`` is the number of classes. Rows whose identifier has no class index
+        (None) in ``classes`` are not used; identifiers that it lacks are added to it in place, with None.
         """
         images: dict[str, int] = {}
         keys, statements = array('q'), array('B')

@@ -29,9 +29,9 @@ class MultiLabelReader(BaseDataset):
     the area of its largest object as a fraction of the image. Where an image makes several samples, each has a unique
     ``sample_name``.
 
-    A subclass that reads more files than ``ann_file`` sets ``files``, the names of all of them relative to
-    ``data_root``, before it calls ``super().__init__``. One with more folders overrides :meth:`image_folders`. Then
-    :meth:`missing_files` reports all of them that do not exist.
+    A subclass that reads other files than ``ann_file`` lists all its files, relative to ``data_root``, in ``files``
+    before it calls ``super().__init__``. A subclass that needs more folders overrides :meth:`image_folders`. Then
+    :meth:`missing_files` reports all missing files and folders.
 
     Args:
         ann_file: Annotation file.
@@ -97,7 +97,7 @@ class MultiLabelReader(BaseDataset):
         return None if classes is None else tuple(classes)
 
     def missing_files(self) -> list[str]:
-        """Return the annotation files that do not exist, and the image folders that do not exist or are empty."""
+        """Return the annotation files that do not exist, and image folders (no URLs) that do not exist or are empty."""
         missing = [file for file in self.annotation_files() if not Path(file).is_file()]
         # The file client of the pipeline handles a folder behind a URL.
         return missing + [folder for folder in self.image_folders() if '://' not in folder and not has_entries(folder)]
@@ -120,7 +120,7 @@ class MultiLabelReader(BaseDataset):
         return self._with_image(samples) if self.skip_missing else samples
 
     def _with_image(self, samples: list[dict]) -> list[dict]:
-        """Return the samples whose image exists; raise MissingDataError if none. Listing each folder once is fast."""
+        """Return the samples whose image exists, and log how many do not; raise a MissingDataError if none exists."""
         files: dict[str, set[str]] = {}
         kept = []
         for sample in samples:
@@ -143,7 +143,7 @@ class MultiLabelReader(BaseDataset):
         """Store the class names; return a dict from name to class index, without classes that metainfo leaves out.
 
         Args:
-            names: All classes of the dataset, in its order. ``classes`` in metainfo may select some and reorder them.
+            names: All classes of the dataset, in its order. ``classes`` in metainfo may select and reorder these alone.
             source: The file that lists the classes, for error messages.
             others: Names that :meth:`class_indices` accepts but skips, because they are not classes.
         """
@@ -177,7 +177,7 @@ class MultiLabelReader(BaseDataset):
         return str(Path(self.data_root) / Path(name).expanduser())
 
     def image_path(self, name: object, ann_file: str | os.PathLike | None = None) -> str:
-        """Return the path of the image ``name`` in the image folder; raise an AnnotationError if it leads elsewhere.
+        """Return the path of the image ``name`` in the image folder; an AnnotationError if it could lead out of it.
 
         ``ann_file`` is the annotation file named in the error, by default ``self.ann_file``.
         """

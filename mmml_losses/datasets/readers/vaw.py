@@ -112,7 +112,7 @@ class VAW(MultiLabelReader):
             )
 
     def _folders_by_image(self) -> dict[str, str]:
-        """Return a dict from file name to entry of the argument ``image_folders``; empty if there is only one entry."""
+        """Return {image file name: entry of the argument ``image_folders`` with it}; {} if there is only one entry."""
         if len(self._image_folders) == 1:
             return {}
         folders = zip(self._image_folders, self.image_folders(), strict=True)
@@ -131,7 +131,7 @@ class VAW(MultiLabelReader):
 
 
 def _read_attributes(path: str) -> list[str]:
-    """Return the attribute names, sorted by class index, from a json file with a dict from name to index."""
+    """Return the names, sorted by index, of a json file {attribute name: class index from 0 without gaps}."""
     index_of = read_json(path, dict)
     names = sorted(index_of, key=lambda name: (str(type(index_of[name])), index_of[name]))
     if not names or [index_of[name] for name in names] != list(range(len(names))):
@@ -140,7 +140,7 @@ def _read_attributes(path: str) -> list[str]:
 
 
 def _read_instances(files: Sequence[str]) -> Iterator[tuple[str, str, dict]]:
-    """Yield (position for error messages, file, instance dict) for each instance in the annotation files."""
+    """Yield (``'<file>, entry <number>'`` for error messages, file path, instance dict) for each instance."""
     for file in files:
         for number, instance in enumerate(read_json(file, list)):
             place = f'{file}, entry {number}'

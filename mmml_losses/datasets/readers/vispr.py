@@ -85,7 +85,7 @@ class VISPR(MultiLabelReader):
             )
 
     def _annotations(self, path: str) -> Iterator[str]:
-        """Yield the path (with ``data_root``) of each annotation file in ``path``, which is a list file or a folder."""
+        """Yield each annotation file's path, given the ``path`` of a list file or folder; both have ``data_root``."""
         if Path(path).is_dir():
             found = sorted(map(str, Path(path).glob('*.json')))
             if not found:

@@ -25,16 +25,16 @@ class VOC(MultiLabelReader):
 
     The 20 classes are in alphabetical order. Each sample is ``dict(img_path=..., gt_label=[...], label_areas=[...],
     img_id='2008_000002')``, in the order of the list of image ids. ``label_areas`` has, for each class in ``gt_label``,
-    the area of its largest box, clipped to the image, as a fraction of the image. Annotators marked hard objects as
-    difficult; an object without this mark is not difficult, as in VOC's own tools.
+    the area of its largest box, clipped to the image, as a fraction of the image (in pixels if its size is missing);
+    boxes that annotators marked as difficult count for ``difficult='positive'`` alone. Boxes without a mark are normal.
 
     Args:
         data_root: Folder of one year, such as ``data/VOCdevkit/VOC2012``, with ``ImageSets``, ``Annotations`` and
             ``JPEGImages``.
         split: ``'train'``, ``'val'``, ``'trainval'`` or ``'test'``. The test annotations of 2012 are not public.
         difficult: Label of a class whose objects are all difficult: ``'negative'``, as in mmpretrain and the papers
-            (8,331 positives in train of 2012); ``'unknown'`` (-1), as the VOC evaluation, which ignores such labels; or
-            ``'positive'``, as the published long-tailed set counts.
+            (8,331 positives in train of 2012); ``'unknown'`` (``gt_score`` -1), as VOC's evaluation, which ignores such
+            labels; or ``'positive'``, as the published long-tailed set counts.
         ann_file: Text file below ``data_root`` with one image id per line; by default the official list of the split.
         data_prefix: Dict with the folders of images (``img_path``) and annotations (``ann_path``).
         **kwargs: Further arguments of :class:`MultiLabelReader`.
@@ -123,7 +123,7 @@ class VOC(MultiLabelReader):
 
 
 def _box_area(thing: ElementTree.Element, width: float, height: float) -> float:
-    """Return an ``<object>``'s box area inside the image as a fraction; in pixels if ``width`` or ``height`` is 0."""
+    """Return the fraction of an image that an ``<object>``'s box covers; its pixels if ``width`` or ``height`` is 0."""
     found = (thing.findtext(f'bndbox/{side}') for side in ('xmin', 'ymin', 'xmax', 'ymax'))
     sides = [text for text in found if text is not None]
     if len(sides) < 4:

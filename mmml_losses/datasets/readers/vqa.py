@@ -47,7 +47,7 @@ class VQASoftAnswers(MultiLabelReader):
         *args: Further arguments of :class:`MultiLabelReader`: ``data_root``, ``data_prefix`` and ``metainfo``.
         score_rule: Score of an answer that ``count`` of the ten people gave. ``'leave_one_out'`` is its official
             accuracy, the mean of min(1, count / 3) over all ways to choose nine people: 0.3, 0.6, 0.9 and 1 for a count
-            of 1, 2, 3 and more, as in LXMERT. ``'thirds'`` is min(1, count / 3) over all ten. ``'any'`` is 1, a hard
+            of 1, 2, 3 and above 3, as in LXMERT. ``'thirds'`` is min(1, count / 3) over all ten. ``'any'`` is 1, a hard
             label as the metrics need it, without ``gt_score``.
         image_name: File name format such as ``'{split}_{image_id}.jpg'``; ``split`` is the questions' ``data_subtype``.
         **kwargs: Further arguments of :class:`MultiLabelReader`. ``drop_empty`` leaves out questions without an answer
@@ -182,8 +182,8 @@ def normalize_answer(answer: str) -> str:
 
     Letters become lower case, articles are removed, number words up to ten become digits, and ``none`` becomes 0.
     Common contractions get their apostrophe (``dont`` becomes ``don't``); the official list is longer. All marks of a
-    kind, such as commas, are removed if one of them is next to a space, or if the answer has a number such as 1,000.
-    Otherwise they become spaces. Full stops are removed unless a digit follows.
+    kind, such as commas or hyphens, are removed if one is next to a space, or if the answer has a number such as 1,000.
+    Otherwise they become spaces. Apostrophes and colons stay. Full stops are removed unless a digit follows.
     """
     answer = ' '.join(answer.split())
     has_long_number = re.search(r'\d,\d', answer) is not None

@@ -30,7 +30,7 @@ class WIDERAttribute(MultiLabelReader):
 
     Each sample is ``dict(img_path=..., bbox=[x, y, width, height], gt_label=[...], gt_score=(14,), sample_name=...)``.
     Put :class:`CropToBox` into the pipeline, which cuts the box out of the image. ``sample_name`` is the file and the
-    person's number in it, such as ``'train/0--Parade/0_Parade_marchingband_1_799.jpg#0'``.
+    person's number in it from 0, such as ``'train/0--Parade/0_Parade_marchingband_1_799.jpg#0'``.
 
     Args:
         ann_file: Annotation file.
@@ -83,7 +83,7 @@ class WIDERAttribute(MultiLabelReader):
                     yield dict(img_path=img_path, bbox=box, sample_name=name, **labels)
 
     def _attribute_names(self, names_of_ids: dict[str, str]) -> list[str]:
-        """Return the attribute names sorted by id, given a dict from id to name; a person's values have this order."""
+        """Return the attribute names sorted by numeric id, given {id text: name}; a person's values have this order."""
         if (
             not isinstance(names_of_ids, dict)
             or not names_of_ids
@@ -97,7 +97,10 @@ class WIDERAttribute(MultiLabelReader):
         return names
 
     def _labels(self, values: list[int], names: list[str], classes: dict[str, int], person: str) -> dict:
-        """Return ``gt_label`` and, with ``unspecified='unknown'``, ``unknown_label`` (dict); errors name ``person``."""
+        """Return a dict with ``gt_label`` and, with ``unspecified='unknown'``, ``unknown_label``, as class indices.
+
+        ``values`` are 1, -1 or 0 for each of ``names``; errors contain the text ``person``.
+        """
         if not isinstance(values, list) or len(values) != len(names):
             raise AnnotationError(
                 f"{self.ann_file}, person {person}: 'attribute' must have {len(names)} values, got {values!r}"
