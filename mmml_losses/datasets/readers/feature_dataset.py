@@ -108,7 +108,7 @@ class FeatureDataset(MultiLabelReader):
         return np.array([super(FeatureDataset, self).get_data_info(idx)['row'] for idx in range(len(self))], dtype=int)
 
     def feature_blocks(self) -> Iterator[np.ndarray]:
-        """Yield the features of all samples in dataset order, as arrays (n, D) with n at most 1,024."""
+        """Yield the features of all samples in dataset order, as arrays (n, D) of the stored dtype, n up to 1,024."""
         for rows in _blocks(self.rows()):
             yield self._features.values[rows]
 

@@ -103,7 +103,7 @@ class VOC(MultiLabelReader):
             yield sample
 
     def _read_objects(self, path: Path) -> tuple[dict[str, float], dict[str, float]]:
-        """Return two dicts from class name to largest :func:`_box_area`: of normal objects and of difficult objects."""
+        """Return two dicts, for normal and difficult objects in an xml file: class to largest :func:`_box_area`."""
         root = _read_xml(path, self.ann_file)
         plain: dict[str, float] = {}
         difficult: dict[str, float] = {}

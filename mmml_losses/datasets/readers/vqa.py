@@ -149,7 +149,7 @@ class VQASoftAnswers(MultiLabelReader):
 
 
 def answer_score(count: int, rule: str = 'leave_one_out') -> float:
-    """Return the score, 0 to 1, of an answer that ``count`` of ten people gave; see :class:`VQASoftAnswers`."""
+    """Return the score, 0 to 1, of an answer of ``count`` of ten people; ``rule`` is as in :class:`VQASoftAnswers`."""
     if rule == 'any':
         return 1.0
     if rule == 'thirds':
