@@ -88,7 +88,7 @@ class ClassAwareSampler(Sampler):
     def sequence(self, length: int | None = None) -> np.ndarray:
         """Return the sample indices of the epoch of :meth:`set_epoch`, for all processes together, (length,) int64.
 
-        ``length`` is the epoch length by default. A longer sequence begins with the shorter one.
+        ``length`` is by default the epoch length, not rounded up. A longer sequence begins with the shorter one.
         """
         length = self.epoch_length if length is None else length
         num_classes = len(self._classes)
@@ -103,7 +103,7 @@ class ClassAwareSampler(Sampler):
         return images[firsts[:, None] + np.arange(self.num_samples_cls)].ravel()[:length]
 
     def _shuffled_images(self, num_each: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return (images (M,), starts (K,)): sample indices, in groups by class with images, and where groups start.
+        """Return (sample indices (M,) in one group per class with images, index (K,) at which each group starts).
 
         A group has all images of a class in random order, then again in a new order, until it has ``num_each`` or more.
         """
@@ -163,7 +163,7 @@ class ClassAwareSampler(Sampler):
 
 
 def _images_of_classes(dataset: BaseDataset) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Return (K classes with images, their image counts, sample indices class by class (M,), number of all classes)."""
+    """Return (classes with images (K,), image counts (K,), sample indices by class (M,), number of all classes)."""
     try:
         labels = read_labels(dataset).labels
         classes, images = np.nonzero((labels > 0).T)
@@ -183,7 +183,7 @@ def _images_of_classes(dataset: BaseDataset) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _class_ids(dataset: BaseDataset) -> list[Sequence[int]]:
-    """Return a list of each sample's class indices, from ``get_cat_ids``; raise a TypeError if a dataset lacks it."""
+    """Return each sample's class indices, from ``get_cat_ids``; raise a TypeError if a dataset inside lacks it."""
     if isinstance(dataset, ConcatDataset):
         return list(chain.from_iterable(_class_ids(part) for part in dataset.datasets))
     if isinstance(dataset, RepeatDataset):

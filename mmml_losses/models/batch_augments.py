@@ -67,8 +67,7 @@ class UnionMixup(UnionAugment):
     """Batch augmentation that blends two images into one, labelled with the union of their labels.
 
     The weight of the first image is drawn once per batch, from Beta(``alpha``, ``alpha``) scaled to
-    [``smallest_share``, 1 - ``smallest_share``]. MMPretrain's ``Mixup`` blends the labels by this weight into soft
-    labels. That is meaningless for unknown labels (-1).
+    [``smallest_share``, 1 - ``smallest_share``]. ``Mixup`` of MMPretrain blends the labels, too: wrong for -1.
 
     Args:
         alpha: Parameter of the Beta distribution, above 0. 1 draws uniformly, larger values prefer equal weights.

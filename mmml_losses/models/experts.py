@@ -23,9 +23,9 @@ class ExpertsHead(MultiLabelHead):
     r"""Head that averages the probabilities of several classifiers ("experts"), each trained for another class balance.
 
     It is BalPoE (Aimar et al., 2023) with a multi-label loss, as in the comparison of the DR paper (see ``DRLoss``).
-    Expert :math:`e` is trained by the loss of its logits plus :math:`s_e \log \pi_c`, where :math:`\pi_c` is the
-    fraction of training images with class :math:`c`. The larger :math:`s_e`, the more the expert favours rare classes.
-    Predictions are made without the prior, by the loss's link (map from logits to probabilities); it needs an inverse.
+    Expert :math:`e` is trained by the loss of its logits plus :math:`s_e \log \pi_c` (the class prior), where
+    :math:`\pi_c` is the fraction of training images with class :math:`c`. The larger :math:`s_e`, the more it favours
+    rare classes. Predictions omit the prior. The loss's link (map from logits to probabilities) must have an inverse.
 
     The loss of the head is the mean of the experts' losses, which are logged as ``expert_0`` and so on. Every expert
     has its own copy of the loss module, since a loss may remember samples or estimate quantities.
@@ -66,14 +66,14 @@ class ExpertsHead(MultiLabelHead):
 
     @property
     def wants_training_labels(self) -> bool:
-        """Return True while the class frequencies come neither from the config nor from the training set."""
+        """Return True until the class frequencies come from config or training set; a checkpoint's do not suffice."""
         return self.frequencies.wants_training_labels
 
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
         """Count the training images of each class, unless the config or an earlier call gave the counts.
 
         Args:
-            labels: Labels of M images, (M, C): 1 positive, 0 negative, -1 unknown (not counted), 0.3 counts as 0.3.
+            labels: Labels of M images, (M, C): 1 positive, 0 negative, -1 unknown (not counted); soft 0.3 adds 0.3.
             sample_idx: Indices of the images in the dataset, (M,); not used.
         """
         if self.wants_training_labels:

@@ -27,7 +27,7 @@ class FeaturePreprocessor(MultiLabelPreprocessor):
     """Data preprocessor for precomputed features: stacks them as float32 and standardises them by the training set.
 
     ``mmml_losses.FeatureStatisticsHook`` computes mean and standard deviation when a training starts. Checkpoints
-    contain them, so that a test on another file uses the values of the training set. Without them, an error is raised.
+    contain them, so that a test on another file uses those values. Without them, :meth:`forward` raises a ValueError.
 
     Args:
         standardize: Whether to subtract the mean of each feature and divide by its standard deviation.

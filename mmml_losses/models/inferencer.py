@@ -65,8 +65,9 @@ class MultiLabelInferencer(ImageClassificationInferencer):
             **kwargs: ``show_dir`` and the other drawing arguments of MMPretrain's inferencer.
 
         Returns:
-            A list with a dict per image: ``img_path`` (None for an array), lists of the predicted ``labels`` and their
-            ``probabilities``, most probable first, and ``scores``, an array (C,) of the probabilities of all classes.
+            A dict per image in a list: ``img_path`` (None for an array); ``labels``, a list of the predicted classes'
+            names, or of their indices if no names are known, most probable first; ``probabilities``, a list for these
+            labels; and ``scores``, an array (C,) of the probabilities of all classes.
         """
         images = self._inputs_to_list(inputs)
         results = super().__call__(images, return_datasamples, batch_size, **kwargs)

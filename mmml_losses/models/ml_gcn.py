@@ -26,8 +26,7 @@ class GCNHead(MultiLabelHead):
     often occur with it in the training set. ``mmml_losses.TrainingSetHook`` passes the training labels to the head. Two
     graph convolutions turn the word vectors into one weight vector per label, the label's classifier. The logit of a
     label is the dot product of its classifier and the image features. Checkpoints contain the graph, so that a test
-    needs no training set. The graph of a new training set replaces the graph of a checkpoint, with a warning if they
-    differ.
+    needs no training set. The graph of a new training set replaces it, with a warning if they differ.
 
     The authors max-pool the feature maps of the last stage; here the neck ``mmml_losses.GlobalMaxPooling`` does so.
 
@@ -37,8 +36,7 @@ class GCNHead(MultiLabelHead):
         word_vectors: File that :func:`mmml_losses.models.word_vectors.load_word_vectors` reads; None: one-hot vectors.
         class_names: Class names, or a text file with one per line; needed for a file with a vector per word.
         hidden_channels: Length of the label vectors between the two graph convolutions.
-        threshold: The paper's tau: smallest fraction of training images with i that also has j, for an edge from i to
-            j.
+        threshold: The paper's tau: an edge goes from i to j if this fraction of the images with i, or more, has j.
         neighbour_weight: The paper's p: total weight of the neighbours of a label; its own weight is 1 - p.
         **kwargs: ``loss``, ``thr``, ``topk`` and ``init_cfg`` of :class:`MultiLabelHead`.
     """
@@ -155,7 +153,7 @@ def conditional_probabilities(labels: Tensor) -> Tensor:
 
     Args:
         labels: Labels of M samples, (M, C): 1 positive, 0 negative, -1 unknown, or soft, which counts as a fraction.
-            Samples with j unknown are left out of the fraction. If no sample is left, it is 0.
+            Samples with i or j unknown are left out of the fraction. If no sample is left, it is 0.
     """
     classes = labels.size(1)
     together, known = (torch.zeros(classes, classes, dtype=torch.float64) for _ in range(2))

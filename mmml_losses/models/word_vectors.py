@@ -19,8 +19,8 @@ def load_word_vectors(
 ) -> Tensor:
     """Return a vector for each class, (C, D) float32, read from a file.
 
-    A name is looked up as it is, then in lower case. If the file has neither, the vector is the mean over the words of
-    the name, separated by spaces and punctuation. A word that is not in the file raises a ValueError.
+    If the file has a vector per word, a name is looked up as it is, then in lower case. If it has neither, the vector
+    is the mean over the words of the name, parted at spaces and punctuation. A missing word raises a ValueError.
 
     Args:
         path: ``.npy``: an array (C, D), a row per class. ``.npz``: an array ``vectors`` with a row per class or, if the

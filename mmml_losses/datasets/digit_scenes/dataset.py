@@ -32,10 +32,9 @@ ABANDONED_AFTER_SECONDS = 3600
 class DigitScenes(CocoMultiLabel):
     """Images composed of scikit-learn's handwritten digits; the labels are the digits in the image.
 
-    With ``with_boxes=True`` detectors can use this dataset: an item then has a box for every digit.
-    The files (images and COCO annotations) are made under ``data_root`` when the dataset is first loaded, within
-    seconds and without any download. Train and test scenes never share a digit image. Both splits are made together,
-    so datasets of the two splits must have the same settings.
+    With ``with_boxes=True`` detectors can use it: an item then has a box for every digit. The files (images and COCO
+    annotations) are made under ``data_root`` at the first loading, without a download. Train and test scenes share no
+    digit image. Both splits are made together, so datasets of the two splits must have the same settings.
 
     Args:
         split: ``'train'`` or ``'test'``.
@@ -146,7 +145,7 @@ def _annotation(placed: Placed, image_id: int, annotation_id: int) -> dict:
 
 @contextmanager
 def _appearing_at_once(root: Path) -> Iterator[Path]:
-    """Yield a temporary folder to fill, then rename it to ``root``; if that has content or on an error, delete it."""
+    """Yield a temporary folder to fill, then rename it to ``root``; delete it on an error or if ``root`` has files."""
     root.parent.mkdir(parents=True, exist_ok=True)
     folder = root.with_name(f'.{root.name}.{uuid.uuid4().hex}')
     folder.mkdir()

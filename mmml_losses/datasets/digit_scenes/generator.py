@@ -28,7 +28,7 @@ TEXTURE_CELLS = 4
 
 @dataclass(frozen=True)
 class Placed:
-    """A digit in a scene: its class, the number ``source`` of its scikit-learn image, and its box in pixels."""
+    """A digit in a scene: class, index ``source`` of its scikit-learn image, and box in pixels, upper left (x, y)."""
 
     digit: int
     source: int
@@ -93,7 +93,7 @@ class SceneGenerator:
         return render(image, size, degrees)
 
     def _choose_place(self, rng: RandomState, shape: tuple[int, int], placed: list[Placed]) -> tuple[int, int]:
-        """Return a digit's upper left (x, y): the first of 40 random places within ``max_overlap``, or the best."""
+        """Return upper left (x, y): the first of 40 random places within ``max_overlap``, or the least overlapping."""
         height, width = shape
         x = rng.randint(0, self.settings.image_size - width + 1, size=PLACES_TRIED, dtype=np.int64)
         y = rng.randint(0, self.settings.image_size - height + 1, size=PLACES_TRIED, dtype=np.int64)
@@ -139,7 +139,7 @@ def load_digit_images() -> tuple[np.ndarray, np.ndarray]:
 
 
 def split_sources(targets: np.ndarray, seed: int) -> dict[str, list[np.ndarray]]:
-    """Split images with the digits ``targets`` at random; return {split: [numbers of images of 0, of 1, ... of 9]}."""
+    """Split images of digits ``targets`` at random, 2/3 for train; return {split: [image indices of 0, ..., of 9]}."""
     sources: dict[str, list[np.ndarray]] = {split: [] for split in SPLITS}
     rng = RandomState([seed, len(SPLITS)])
     for digit in range(len(CLASSES)):
@@ -196,7 +196,7 @@ def render(image: np.ndarray, size: int, degrees: int) -> np.ndarray:
 
 
 def interpolate(grid: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Interpolate ``grid`` bilinearly at ``row`` and ``column``, integers in 1 / STEP of a cell, clipped to it."""
+    """Interpolate ``grid`` bilinearly at ``row``, ``column``: integers in 1 / STEP of a cell, clipped to the grid."""
     row = np.clip(row, 0, STEP * (grid.shape[0] - 1) - 1)
     column = np.clip(column, 0, STEP * (grid.shape[1] - 1) - 1)
     top, left, down, right = row >> STEP_BITS, column >> STEP_BITS, row % STEP, column % STEP

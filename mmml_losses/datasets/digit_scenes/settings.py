@@ -33,7 +33,7 @@ class SceneSettings:
         max_overlap: Largest overlap of two boxes, as a fraction of the smaller box; may be exceeded in full scenes.
         background: Darkest and lightest grey level (0 to 255) of the background.
         noise: Standard deviation of the pixel noise in grey levels.
-        clutter: Largest number of digit fragments, which carry no label.
+        clutter: Largest number of digit fragments in a scene, which carry no label.
         seed: Seed of all random numbers.
     """
 

@@ -19,11 +19,11 @@ class DrawnLabels:
     """The labels of a dataset after its label wrappers, and the samples and labels from before.
 
     Attributes:
-        source: The M samples inside all label wrappers, with the labels from before all changes.
+        source: :class:`SampleLabels` of the M samples inside all label wrappers, from before all changes.
         positions: (N,), position in ``source`` of each sample of the dataset; None if these are all M in order.
         labels: (N, C) int8, the labels of the dataset: 1 positive, 0 negative or unobserved, -1 unknown.
-        settings: Dict of the dataset's ``type`` (class name) and, for a label wrapper, its arguments. ``dataset`` in it
-            has such a dict of the wrapped dataset; for a ``ConcatDataset``, ``datasets`` has a list of them.
+        settings: The dataset's ``type`` (class name), or for a label wrapper its :meth:`.LabelWrapper.settings`, as a
+            dict. Its ``dataset`` is such a dict of a wrapped dataset, or ``datasets`` a list for a ``ConcatDataset``.
     """
 
     source: SampleLabels
@@ -37,7 +37,7 @@ def read_drawn_labels(dataset: BaseDataset) -> DrawnLabels:
 
     :func:`mmml_losses.datasets.labels.label_file.save_label_file` writes the result to a file. If the label wrappers
     are replaced by one :class:`mmml_losses.datasets.Relabelled` with that file, samples and labels stay the same.
-    Without a label wrapper this raises a ValueError; with :class:`.MissingBoxes` inside an AnnotationError, because a
+    Without a label wrapper this raises a ValueError; with :class:`.MissingBoxes` inside, an AnnotationError, because a
     label file cannot hold single boxes.
     """
     if not count_views(dataset):

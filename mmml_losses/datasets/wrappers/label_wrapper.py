@@ -56,26 +56,26 @@ class LabelWrapper(LabelView):
             self.full_init()
 
     def select(self, samples: SampleLabels) -> np.ndarray | None:
-        """Return the positions of the chosen samples in the wrapped dataset, (N,) in their new order; None for all.
+        """Return the chosen positions in the wrapped dataset, (N,) in their new order; None, as by default, for all.
 
         ``samples`` holds all samples and labels of the wrapped dataset, and must not be changed.
         """
         return None
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Return the new labels, (N, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown.
+        """Return the new labels, (N, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown; default: the old.
 
         ``samples`` holds the samples that :meth:`select` chose, with their old labels, and must not be changed.
         """
         return samples.labels
 
     def settings(self) -> dict:
-        """Return the type and the arguments that determine the labels, without ``dataset``, as a dict for JSON."""
+        """Return a dict for JSON: ``type``, the class name, and the value of each argument named in ``arguments``."""
         return dict(type=type(self).__name__, **{name: getattr(self, name) for name in self.arguments})
 
     @property
     def stream(self) -> str:
-        """Name of this wrapper's random numbers: type and number of label wrappers inside, as ``'MissingLabels/1'``."""
+        """Name of this wrapper's random numbers, ``'MissingLabels/1'``: class, depth of label wrappers inside."""
         return f'{type(self).__name__}/{count_views(self.dataset)}'
 
     def full_init(self) -> None:
@@ -109,7 +109,7 @@ class LabelWrapper(LabelView):
     def _reject_classes_without_boxes(self, gaining: np.ndarray, positions: np.ndarray | None) -> None:
         """Raise an AnnotationError if a sample with new positives has boxes only: the new class would have no box.
 
-        ``gaining`` (M,) has the indices of the samples with new positives; ``positions`` is the result of select.
+        ``gaining`` (M,): indices of samples with new positives in this dataset. ``positions``: the result of select.
         """
         # All samples of a dataset are of one kind.
         if not any(len(leaf) and has_boxes_only(leaf.get_data_info(0)) for leaf in leaf_datasets(self.dataset)):
@@ -134,7 +134,7 @@ class LabelWrapper(LabelView):
 
     @property
     def test_mode(self) -> bool:
-        """Whether an innermost dataset is in test mode; then it is an error if a pipeline returns None for a sample."""
+        """Whether any innermost dataset is in test mode; then a pipeline that returns None for a sample is an error."""
         return any(leaf.test_mode for leaf in leaf_datasets(self.dataset))
 
     @property
@@ -229,7 +229,7 @@ def _as_index(indices: Sequence[int] | int) -> slice | np.ndarray:
 
 
 def _as_positions(positions: object, rule: str) -> np.ndarray:
-    """Return positions as (N,) int64; for a mask or floats, raise a TypeError with a text that begins with ``rule``."""
+    """Return positions as (N,) int64. A mask, floats or 2-D raise a TypeError: ``rule``, then ", whole numbers ..."."""
     found = np.asarray(positions)
     if found.ndim != 1 or (found.size and found.dtype.kind not in 'iu'):
         raise TypeError(f'{rule}, whole numbers (N,), got {found.dtype} {found.shape}')

@@ -42,7 +42,7 @@ class LongTailed(LabelWrapper):
 
     Args:
         dataset, lazy_init: The wrapped dataset, and whether to load it later, see :class:`LabelWrapper`.
-        split: ``'voc-lt'`` or ``'coco-lt'``; None for the curve. With a split, arguments of the curve are rejected.
+        split: ``'voc-lt'`` or ``'coco-lt'``: ``largest`` to ``fill_up`` then raise an error. None for the curve.
         largest: Images of the first class on the curve, 700 by default.
         smallest: Images of the last class on the curve, 5 by default.
         shape: How steeply the curve falls at first, 6 by default.
@@ -83,7 +83,7 @@ class LongTailed(LabelWrapper):
         super().__init__(dataset, lazy_init=lazy_init)
 
     def settings(self) -> dict:
-        """Return a dict of ``type`` and ``split``; without a split, of ``type`` and ``largest`` to ``seed``."""
+        """Return a dict of ``type`` and either ``split`` or, without it, all arguments from ``largest`` to ``seed``."""
         if self.split is not None:
             return super().settings() | dict(split=self.split)
         curve = self.curve
@@ -125,7 +125,7 @@ class LongTailed(LabelWrapper):
 
 
 def _compare(counts: np.ndarray, published: np.ndarray, classes: tuple[str, ...]) -> str:
-    """Return a text for the log: classes whose ``counts`` of images (C,) differ from ``published``, or that none do."""
+    """Return a log text: classes whose image ``counts`` (C,) differ from ``published``, or none; or that C differs."""
     if len(counts) != len(published):
         return f'published with {len(published)} classes, of which the dataset has {len(counts)}'
     different = [
@@ -162,7 +162,7 @@ class PublishedSplit:
     class_frequencies: np.ndarray
 
     def find(self, ids: Sequence[str | None]) -> Mapping[str, list[int]]:
-        """Return {image id of the split: its positions in ``ids``}, in published order and without ids not found."""
+        """Return {image id: list of its positions in ``ids``} in published order, without those that ``ids`` lacks."""
         places: dict[str, list[int]] = {image_id: [] for image_id in self.ids}
         for position, image_id in enumerate(ids):
             if image_id in places:
@@ -185,8 +185,8 @@ def load_split(name: str) -> PublishedSplit:
 def id_of_file(key: str) -> str | None:
     """Return the image id, as in :class:`PublishedSplit`, from the file name in a path; None for other names.
 
-    VOC: ``'2008_000023.jpg'`` gives ``'2008_000023'``. COCO: ``'000000554625.jpg'`` and
-    ``'COCO_train2014_000000554625.jpg'`` (or ``val2014``) give ``'554625'``.
+    VOC: 4 digits, ``_`` and 6 digits are the id. COCO: 12 digits, alone or after ``COCO_train2014_`` or
+    ``COCO_val2014_``, without zeros in front. Folders, suffix (``.jpg``) and a number after it (``#2``) are ignored.
     """
     # The second of several samples of one name ends with #2.
     stem = re.sub(r'(\.\w+)?(#\d+)?$', '', key[key.rfind('/') + 1 :])

@@ -31,9 +31,9 @@ class MissingBoxes(MissingLabels):
         dataset: The dataset or its config, such as MMDetection's ``CocoDataset``. Every sample must have ``instances``.
         missing_ratio: Ratio in [0, 1]. ``rule='bernoulli'`` with ``order='random'`` also takes a list of C ratios, or a
             dict from class name to ratio, in which classes that are not named lose nothing.
-        rule: How many of the n boxes of an image are hidden. ``'bernoulli'`` hides each with the probability
+        rule: How many of the n boxes of an image are hidden. ``'bernoulli'`` (default) hides each with probability
             ``missing_ratio``; ``'floor'`` leaves min(n, floor(n (1 - ``missing_ratio``)) + 1).
-        order: Which boxes are hidden: ``'random'``, or ``'smallest_first'``, as annotators miss small objects first.
+        order: Which boxes are hidden first: ``'random'`` or ``'smallest_first'``, as annotators miss small objects.
         keep_one: Whether ``rule='bernoulli'`` keeps the box that is last in the order if it would hide all of an image.
         hidden: ``'negative'`` removes a hidden box; ``'unknown'`` sets its ``ignore_flag`` to 1. In MMDetection such a
             box is background unless the assigner's ``ignore_iof_thr`` is above 0 and the image keeps another box.
@@ -83,7 +83,7 @@ class MissingBoxes(MissingLabels):
     def _read_boxes(self, samples: SampleLabels) -> tuple[np.ndarray, list[int]]:
         """Return (boxes that are not ignored, (4, M) float64; list of the number of all boxes of each sample).
 
-        The 4 rows: position of the sample, number of the box in it, class index, area in pixels (0 for random order).
+        The 4 rows: sample position, index in its ``instances``, class index, area in pixels (0 for random order).
         """
         found, counts = [], []
         for row, key in enumerate(samples.keys):
@@ -113,7 +113,7 @@ class MissingBoxes(MissingLabels):
             info['instances'] = [box for box, hidden in pairs if not hidden]
 
     def has_unknown(self) -> bool:
-        """Return whether any label of this dataset is unknown, or any hidden box is ignored."""
+        """Return whether any label of this dataset is unknown, or any box is hidden with ``hidden='unknown'``."""
         return super().has_unknown() or (self.hidden == 'unknown' and self.count_boxes()[0] > 0)
 
     @force_full_init
@@ -125,7 +125,7 @@ class MissingBoxes(MissingLabels):
         return hidden, all_boxes
 
     def observed_areas(self, areas: np.ndarray) -> np.ndarray:
-        """Return the area of the largest box left of each class, NaN if none, as a new array (N, C) like ``areas``."""
+        """Return the largest box area left of each class, a new array in the shape (N, C) of ``areas``; NaN if none."""
         left = {idx: class_areas(self.get_data_info(idx)) for idx in range(len(self))}
         found = area_array(left, areas.shape)
         return np.full_like(areas, np.nan) if found is None else found

@@ -24,7 +24,10 @@ HIDDEN_VALUES = dict(negative=NEGATIVE, unknown=UNKNOWN)
 
 
 def positive_areas(samples: SampleLabels, wrapper: LabelWrapper, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return areas of M positives (``rows``, ``columns``); if unknown, raise AnnotationError naming ``wrapper``."""
+    """Return the areas, (M,), of M positives of ``samples``: those of the samples ``rows`` and classes ``columns``.
+
+    Each is the area of the largest object. If one is unknown, raise an AnnotationError that names ``wrapper``.
+    """
     areas = np.full(len(rows), np.nan) if samples.areas is None else samples.areas[rows, columns].astype(np.float64)
     # This form also finds NaN.
     wrong = np.flatnonzero(~(areas >= 0))
@@ -52,7 +55,7 @@ class MissingLabels(LabelWrapper):
         dataset, lazy_init: The wrapped dataset, and whether to load it later, see :class:`LabelWrapper`.
         missing_ratio: :math:`r` in [0, 1]. ``rule='bernoulli'`` also takes a list of C ratios, or a dict from class
             name to ratio, in which classes that are not named lose nothing.
-        rule: How many positives of a sample are hidden: ``'floor'`` or ``'bernoulli'``, see above.
+        rule: How many positives of a sample are hidden: ``'floor'`` (default) or ``'bernoulli'``, see above.
         order: Which positives are hidden first: ``'random'``; or ``'smallest_first'``, classes whose largest object in
             the image is smallest, as annotators miss small objects; equal areas are in random order. It needs a dataset
             with areas (COCO's format, boxes), and one ratio for all classes.
@@ -232,7 +235,7 @@ class SinglePositive(LabelWrapper):
         return labels
 
     def _choose(self, rows: np.ndarray, weights: np.ndarray, samples: SampleLabels) -> np.ndarray:
-        """Choose a positive per sample in proportion to ``weights``; return indices of ``rows`` (sample of each)."""
+        """Draw one positive per sample, by ``weights``; return their indices in ``rows`` (samples of positives)."""
         firsts = np.flatnonzero(np.diff(rows, prepend=-1))
         sizes = np.diff(firsts, append=len(rows))
         # The weights of a sample without any area are equal.
@@ -253,7 +256,7 @@ class SinglePositive(LabelWrapper):
 class PartialLabels(LabelWrapper):
     """Any multi-label dataset in which only a random part of the labels, positives and negatives alike, is known.
 
-    Each label is known with probability ``known_ratio``, independently of all others. All other labels become -1, which
+    Each label stays known with probability ``known_ratio``, independently of others. All other labels become -1, which
     losses leave out. With the same seed, a larger ratio keeps every label that a smaller ratio keeps.
 
     Args:

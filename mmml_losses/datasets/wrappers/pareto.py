@@ -51,14 +51,17 @@ class ParetoCurve:
         check_choice('order', self.order, ORDERS)
 
     def counts(self, num_classes: int) -> np.ndarray:
-        """Return the wanted images of each class, (C,) int64 for ``num_classes`` C, in the order of the curve."""
+        """Return the wanted numbers of images, (``num_classes``,) int64, falling from ``largest`` to ``smallest``."""
         end = (self.largest / self.smallest) ** (1 / (self.shape + 1))
         steps = (rank / max(num_classes - 1, 1) for rank in range(num_classes))
         curve = [self.largest * (1 + (end - 1) * step) ** -(self.shape + 1) for step in steps]
         return np.array([round(count) for count in curve], dtype=np.int64)
 
     def rank(self, labels: np.ndarray) -> np.ndarray:
-        """Return the indices of the classes that have a positive in ``labels`` (N, C), in their order on the curve."""
+        """Return the indices of the classes that have a positive in ``labels`` (N, C), from head to tail of the curve.
+
+        First the largest sum of ``'co-occurrence'`` (see the class) or the most images; ties by images, then index.
+        """
         joint = _count_joint_images(labels == POSITIVE)
         frequencies = joint.diagonal()
         if self.order == 'co-occurrence':
@@ -99,7 +102,7 @@ class LongTail:
         return float(np.abs(self.counts - self.targets).sum() / self.targets.sum())
 
     def describe(self, classes: Sequence[str]) -> str:
-        """Return a text for the log: number of images and labels, and classes with fewer images than on the curve."""
+        """Return a log text: :func:`describe_tail`, deviation, and classes of which the dataset has too few images."""
         figures = describe_tail(self.counts, classes, len(self.positions))
         sentences = [f'{figures}, of {self.num_samples:,} images; {self.deviation:.1%} of the labels off the curve']
         short = [
@@ -159,7 +162,7 @@ def choose_long_tail(
 
 
 def describe_tail(counts: np.ndarray, classes: Sequence[str], num_images: int) -> str:
-    """Return a log text: images, labels, rarest and most frequent class, sizes of head/medium/tail."""
+    """Return a log text: images, labels, rarest and most frequent class, classes in head (100+)/medium/tail (< 20)."""
     present = np.flatnonzero(counts)
     if not len(present):
         return f'{num_images:,} images without a positive label'
@@ -186,7 +189,7 @@ def _count_joint_images(positives: np.ndarray) -> np.ndarray:
 
 
 def _add(positives: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """For each class in ``ranked``, choose the first rows with it until its target is met; return all, ascending."""
+    """For each class in ``ranked``, add the first rows with it until its target is met; return all rows, ascending."""
     chosen = np.zeros(len(positives), dtype=bool)
     for number in ranked:
         members = positives[:, number]
@@ -197,10 +200,9 @@ def _add(positives: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.n
 
 
 def _remove(positives: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Remove rows of ``positives`` as :func:`choose_long_tail` describes; return the rows that stay, ascending.
+    """Remove rows of ``positives`` as :func:`choose_long_tail` does; return the indices of those left, ascending.
 
-    How much a row reduces the sum there changes only when a class comes down to its target. Until then the best rows
-    are removed all at once, with the same result as one by one, and much faster.
+    Gains of rows change only when a class comes down to its target; until then, the best rows are removed together.
     """
     kept = np.arange(len(positives))
     counts = positives.sum(axis=0)

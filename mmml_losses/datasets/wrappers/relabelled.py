@@ -61,7 +61,7 @@ class Relabelled(LabelWrapper):
         return super().settings() | dict(labels=file.name, sha256=hashlib.sha256(file.read_bytes()).hexdigest())
 
     def select(self, samples: SampleLabels) -> np.ndarray | None:
-        """Return positions (N,) that the file chooses, or None for all; raise an AnnotationError if it does not fit."""
+        """Return positions (N,) that the file chooses, None for all; an AnnotationError for another dataset."""
         if self.label_file.endswith(LIST_ENDINGS):
             return None
         self._content = load_label_file(self.label_file)
@@ -112,8 +112,8 @@ def read_label_list(path: str | os.PathLike, samples: SampleLabels) -> np.ndarra
     """Read the labels of a dataset from a published text file that lists the positives of each image.
 
     The lists of the Hill and SPLC paper are of this kind: COCO's training images of 2014 with 75 % or 40 % of their
-    labels, or a single one. Lines, in any order, have an image's file name (or its path), a comma, and the indices of
-    its positive classes with spaces between (``a.jpg,0 7``), before or after. All other labels are 0, or stay unknown.
+    labels, or a single one. Lines, in any order, have an image's file name (or path, as in ``samples.keys``), a comma
+    and the indices of its positive classes with spaces between: ``a.jpg,0 7``. All other labels are 0, or stay unknown.
 
     A list only hides labels. A positive that the dataset does not have raises an AnnotationError: the list was made
     from other annotations, or has other class indices. A list of fewer or other images raises it, too.
@@ -207,7 +207,7 @@ def _parse(path: str | os.PathLike, text: str, num_classes: int) -> tuple[list[s
 
 
 def _names_of_images(path: str | os.PathLike, listed: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Return each sample's name in list ``path``: its key if ``listed`` names have folders, else its file name."""
+    """Return ``keys`` (paths) if any ``listed`` name has a folder, else their file names; ambiguous ones are errors."""
     if any('/' in name for name in listed):
         return list(keys)
     names = [key[key.rfind('/') + 1 :] for key in keys]
