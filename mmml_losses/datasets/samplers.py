@@ -88,7 +88,7 @@ class ClassAwareSampler(Sampler):
     def sequence(self, length: int | None = None) -> np.ndarray:
         """Return the sample indices of the epoch of :meth:`set_epoch`, for all processes together, (length,) int64.
 
-        ``length`` is by default the epoch length, not rounded up. A longer sequence begins with the shorter one.
+        ``length`` is by default the epoch length before rounding up. A longer sequence begins with the shorter one.
         """
         length = self.epoch_length if length is None else length
         num_classes = len(self._classes)

@@ -37,7 +37,7 @@ class CropToBox:
         self.margin = margin
 
     def __call__(self, results: dict) -> dict:
-        """Crop the image in ``results``, return this dict; a box missing, malformed, empty or outside: ValueError."""
+        """Crop the image in ``results``, return this dict; raise a ValueError for a missing, empty or outside box."""
         image, name = results['img'], results.get('img_path')
         if 'bbox' not in results:
             raise ValueError(f"CropToBox needs 'bbox' in the data info of each sample, got none for {name}")

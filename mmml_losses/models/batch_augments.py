@@ -67,7 +67,7 @@ class UnionMixup(UnionAugment):
     """Batch augmentation that blends two images into one, labelled with the union of their labels.
 
     The weight of the first image is drawn once per batch, from Beta(``alpha``, ``alpha``) scaled to
-    [``smallest_share``, 1 - ``smallest_share``]. ``Mixup`` of MMPretrain blends the labels, too: wrong for -1.
+    [``smallest_share``, 1 - ``smallest_share``]. MMPretrain's ``Mixup`` also blends labels: wrong for -1 (unknown).
 
     Args:
         alpha: Parameter of the Beta distribution, above 0. 1 draws uniformly, larger values prefer equal weights.

@@ -30,7 +30,7 @@ class LinkedScores:
         return super().predict_by_feat(self.log_odds(cls_scores), *args, **kwargs)  # type: ignore[misc]
 
     def log_odds(self, cls_scores: list[Tensor] | Tensor) -> list[Tensor] | Tensor:
-        """Return the link's log-odds in the form of ``cls_scores``; the logits themselves for other projects' losses.
+        """Return log-odds of the link's probabilities, shaped as ``cls_scores``; the logits for another project's loss.
 
         Args:
             cls_scores: Logits: a tensor (..., C), or a list with a map (B, A * C, H, W) per level, for A anchors.

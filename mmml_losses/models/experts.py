@@ -34,8 +34,8 @@ class ExpertsHead(MultiLabelHead):
         num_classes: Number of classes C.
         in_channels: Number of features from the last stage.
         log_prior_scales: :math:`s_e`, one number for each expert.
-        class_frequencies: Number of training images with each class, as a list or a json file. With None,
-            ``TrainingSetHook`` counts them or a checkpoint has them. A count of 0 is used as 1.
+        class_frequencies: Number of training images with each class: a list, or the path of a json file with it, or
+            with ``{"class_frequencies": [...]}``. None: from ``TrainingSetHook`` or a checkpoint. 0 counts as 1.
         num_samples: Number of training images; needed with a list, or with a json file that lacks it.
         **kwargs: ``loss``, ``thr``, ``topk`` and ``init_cfg`` of :class:`MultiLabelHead`.
     """

@@ -59,14 +59,14 @@ class MultiLabelInferencer(ImageClassificationInferencer):
         """Predict the labels of images.
 
         Args:
-            inputs: An image file, a folder of images, an image as an array (H, W, 3) in BGR, or a list of such inputs.
+            inputs: An image file, a folder (not its subfolders), an array (H, W, 3) in BGR, or a list of such inputs.
             return_datasamples: Whether to return a list of MMPretrain's ``DataSample`` instead of dicts.
             batch_size: Number of images per forward pass.
             **kwargs: ``show_dir`` and the other drawing arguments of MMPretrain's inferencer.
 
         Returns:
-            A dict per image in a list: ``img_path`` (None for an array); ``labels``, a list of the predicted classes'
-            names, or of their indices if no names are known, most probable first; ``probabilities``, a list for these
+            A list with a dict per image: ``img_path`` (None for an array); ``labels``, a list of the predicted class
+            names, or indices if no names are known, most probable first; ``probabilities``, a list for these
             labels; and ``scores``, an array (C,) of the probabilities of all classes.
         """
         images = self._inputs_to_list(inputs)

@@ -114,7 +114,7 @@ class MultiViewClassifier(ImageClassifier):
     """
 
     def loss(self, inputs: Tensor | Sequence[Tensor], data_samples: list[DataSample]) -> dict[str, Tensor]:
-        """Return a dict of the head's losses; for several views, of the first, with the others' logits as ``views``.
+        """Return a dict of the head's losses; for several views, of the first, given the others' logits (``views``).
 
         Args:
             inputs: Images (N, channels, H, W), or a list of V such batches: batch v has view v of all N images.

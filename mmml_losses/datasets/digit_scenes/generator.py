@@ -139,7 +139,7 @@ def load_digit_images() -> tuple[np.ndarray, np.ndarray]:
 
 
 def split_sources(targets: np.ndarray, seed: int) -> dict[str, list[np.ndarray]]:
-    """Split images of digits ``targets`` at random, 2/3 for train; return {split: [image indices of 0, ..., of 9]}."""
+    """Split images of digits ``targets`` at random, 2/3 as 'train'; return {split: [image indices of 0, ..., of 9]}."""
     sources: dict[str, list[np.ndarray]] = {split: [] for split in SPLITS}
     rng = RandomState([seed, len(SPLITS)])
     for digit in range(len(CLASSES)):

@@ -56,16 +56,16 @@ class LabelWrapper(LabelView):
             self.full_init()
 
     def select(self, samples: SampleLabels) -> np.ndarray | None:
-        """Return the chosen positions in the wrapped dataset, (N,) in their new order; None, as by default, for all.
+        """Return the positions of the chosen samples in the wrapped dataset, (N,) in their new order; None for all.
 
-        ``samples`` holds all samples and labels of the wrapped dataset, and must not be changed.
+        ``samples`` holds all samples and labels of the wrapped dataset; do not change it. The base class returns None.
         """
         return None
 
     def relabel(self, samples: SampleLabels) -> np.ndarray:
-        """Return the new labels, (N, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown; default: the old.
+        """Return the new labels, (N, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown.
 
-        ``samples`` holds the samples that :meth:`select` chose, with their old labels, and must not be changed.
+        ``samples`` holds those that :meth:`select` chose, with their old labels (the default result); do not change it.
         """
         return samples.labels
 
@@ -75,7 +75,7 @@ class LabelWrapper(LabelView):
 
     @property
     def stream(self) -> str:
-        """Name of this wrapper's random numbers, ``'MissingLabels/1'``: class, depth of label wrappers inside."""
+        """Name of this wrapper's random numbers: class and depth of label wrappers inside, as ``'MissingLabels/1'``."""
         return f'{type(self).__name__}/{count_views(self.dataset)}'
 
     def full_init(self) -> None:
@@ -229,7 +229,7 @@ def _as_index(indices: Sequence[int] | int) -> slice | np.ndarray:
 
 
 def _as_positions(positions: object, rule: str) -> np.ndarray:
-    """Return positions as (N,) int64. A mask, floats or 2-D raise a TypeError: ``rule``, then ", whole numbers ..."."""
+    """Return positions as (N,) int64; raise a TypeError '{rule}, whole numbers (N,), got ...' for masks, floats."""
     found = np.asarray(positions)
     if found.ndim != 1 or (found.size and found.dtype.kind not in 'iu'):
         raise TypeError(f'{rule}, whole numbers (N,), got {found.dtype} {found.shape}')

@@ -42,7 +42,7 @@ class LongTailed(LabelWrapper):
 
     Args:
         dataset, lazy_init: The wrapped dataset, and whether to load it later, see :class:`LabelWrapper`.
-        split: ``'voc-lt'`` or ``'coco-lt'``: ``largest`` to ``fill_up`` then raise an error. None for the curve.
+        split: ``'voc-lt'`` or ``'coco-lt'``, where ``largest`` to ``fill_up`` must not be given; None for the curve.
         largest: Images of the first class on the curve, 700 by default.
         smallest: Images of the last class on the curve, 5 by default.
         shape: How steeply the curve falls at first, 6 by default.
@@ -125,7 +125,7 @@ class LongTailed(LabelWrapper):
 
 
 def _compare(counts: np.ndarray, published: np.ndarray, classes: tuple[str, ...]) -> str:
-    """Return a log text: classes whose image ``counts`` (C,) differ from ``published``, or none; or that C differs."""
+    """Return a log text: classes whose ``counts`` (C,) differ from ``published``, that none do, or that C differs."""
     if len(counts) != len(published):
         return f'published with {len(published)} classes, of which the dataset has {len(counts)}'
     different = [
@@ -186,7 +186,7 @@ def id_of_file(key: str) -> str | None:
     """Return the image id, as in :class:`PublishedSplit`, from the file name in a path; None for other names.
 
     VOC: 4 digits, ``_`` and 6 digits are the id. COCO: 12 digits, alone or after ``COCO_train2014_`` or
-    ``COCO_val2014_``, without zeros in front. Folders, suffix (``.jpg``) and a number after it (``#2``) are ignored.
+    ``COCO_val2014_``, without zeros in front. Folders, any suffix and a number after it (``#2``) are ignored.
     """
     # The second of several samples of one name ends with #2.
     stem = re.sub(r'(\.\w+)?(#\d+)?$', '', key[key.rfind('/') + 1 :])

@@ -24,9 +24,9 @@ HIDDEN_VALUES = dict(negative=NEGATIVE, unknown=UNKNOWN)
 
 
 def positive_areas(samples: SampleLabels, wrapper: LabelWrapper, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the areas, (M,), of M positives of ``samples``: those of the samples ``rows`` and classes ``columns``.
+    """Return the areas (M,) of M positives: for each, the largest object of class ``columns[i]`` in sample ``rows[i]``.
 
-    Each is the area of the largest object. If one is unknown, raise an AnnotationError that names ``wrapper``.
+    If one is unknown, raise an AnnotationError that begins with the class name of ``wrapper``.
     """
     areas = np.full(len(rows), np.nan) if samples.areas is None else samples.areas[rows, columns].astype(np.float64)
     # This form also finds NaN.
@@ -235,7 +235,7 @@ class SinglePositive(LabelWrapper):
         return labels
 
     def _choose(self, rows: np.ndarray, weights: np.ndarray, samples: SampleLabels) -> np.ndarray:
-        """Draw one positive per sample, by ``weights``; return their indices in ``rows`` (samples of positives)."""
+        """Draw one positive per sample in proportion to ``weights``; return indices in ``rows`` (their samples)."""
         firsts = np.flatnonzero(np.diff(rows, prepend=-1))
         sizes = np.diff(firsts, append=len(rows))
         # The weights of a sample without any area are equal.

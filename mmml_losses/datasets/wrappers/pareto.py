@@ -51,7 +51,7 @@ class ParetoCurve:
         check_choice('order', self.order, ORDERS)
 
     def counts(self, num_classes: int) -> np.ndarray:
-        """Return the wanted numbers of images, (``num_classes``,) int64, falling from ``largest`` to ``smallest``."""
+        """Return the wanted images per class, (``num_classes``,) int64, falling from ``largest`` to ``smallest``."""
         end = (self.largest / self.smallest) ** (1 / (self.shape + 1))
         steps = (rank / max(num_classes - 1, 1) for rank in range(num_classes))
         curve = [self.largest * (1 + (end - 1) * step) ** -(self.shape + 1) for step in steps]
@@ -60,7 +60,7 @@ class ParetoCurve:
     def rank(self, labels: np.ndarray) -> np.ndarray:
         """Return the indices of the classes that have a positive in ``labels`` (N, C), from head to tail of the curve.
 
-        First the largest sum of ``'co-occurrence'`` (see the class) or the most images; ties by images, then index.
+        Largest number of images first, or for ``'co-occurrence'`` largest sum first; ties by images, then lower index.
         """
         joint = _count_joint_images(labels == POSITIVE)
         frequencies = joint.diagonal()
@@ -102,7 +102,7 @@ class LongTail:
         return float(np.abs(self.counts - self.targets).sum() / self.targets.sum())
 
     def describe(self, classes: Sequence[str]) -> str:
-        """Return a log text: :func:`describe_tail`, deviation, and classes of which the dataset has too few images."""
+        """Return a log text: :func:`describe_tail`, deviation, and classes with too few images in the dataset."""
         figures = describe_tail(self.counts, classes, len(self.positions))
         sentences = [f'{figures}, of {self.num_samples:,} images; {self.deviation:.1%} of the labels off the curve']
         short = [
@@ -202,7 +202,7 @@ def _add(positives: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.n
 def _remove(positives: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """Remove rows of ``positives`` as :func:`choose_long_tail` does; return the indices of those left, ascending.
 
-    Gains of rows change only when a class comes down to its target; until then, the best rows are removed together.
+    How much a row reduces the sum changes only when a class comes down to its target; so rows are removed in groups.
     """
     kept = np.arange(len(positives))
     counts = positives.sum(axis=0)
@@ -222,7 +222,7 @@ def _remove(positives: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def _fill_up(positives: np.ndarray, rows: np.ndarray, ranked: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Add rows of ``positives`` to ``rows``, as ``fill_up`` of :func:`choose_long_tail` does; return all, ascending."""
+    """Add to ``rows`` indices of ``positives``, as ``fill_up`` of :func:`choose_long_tail`; return all, ascending."""
     chosen = np.zeros(len(positives), dtype=bool)
     chosen[rows] = True
     counts = positives[rows].sum(axis=0)

@@ -61,7 +61,7 @@ class Relabelled(LabelWrapper):
         return super().settings() | dict(labels=file.name, sha256=hashlib.sha256(file.read_bytes()).hexdigest())
 
     def select(self, samples: SampleLabels) -> np.ndarray | None:
-        """Return positions (N,) that the file chooses, None for all; an AnnotationError for another dataset."""
+        """Return positions (N,) the file chooses, None for all; raise AnnotationError if it is of another dataset."""
         if self.label_file.endswith(LIST_ENDINGS):
             return None
         self._content = load_label_file(self.label_file)
@@ -207,7 +207,7 @@ def _parse(path: str | os.PathLike, text: str, num_classes: int) -> tuple[list[s
 
 
 def _names_of_images(path: str | os.PathLike, listed: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Return ``keys`` (paths) if any ``listed`` name has a folder, else their file names; ambiguous ones are errors."""
+    """Return ``keys`` (paths) if any ``listed`` name has a folder, else file names; an error if paths share one."""
     if any('/' in name for name in listed):
         return list(keys)
     names = [key[key.rfind('/') + 1 :] for key in keys]
