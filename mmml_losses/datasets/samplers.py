@@ -40,7 +40,7 @@ class ClassAwareSampler(Sampler):
         epoch_length: Samples in an epoch, summed over all processes and rounded up to a multiple of their number. An
             integer, ``'dataset'`` for the size of the dataset, or ``'largest_class'``: the number of images of the
             largest class, times the number of classes with images, divided by ``reduce``.
-        reduce: Divisor for ``'largest_class'``. With 1 every image of the largest class is drawn about once per epoch.
+        reduce: Divisor for ``'largest_class'``. With 1 the turns of the largest class draw each of its images once.
         seed: Seed of the order. None chooses a random seed, the same for all processes.
 
     The defaults come from the public code of the DB loss, which the paper on the DR loss uses: 3,875 samples for
