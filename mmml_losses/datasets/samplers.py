@@ -30,8 +30,8 @@ class ClassAwareSampler(Sampler):
     the last one, they are shuffled again. An image is drawn in the turns of each of its positive classes, so
     frequent classes are still seen more often. Images without a positive and classes without an image are never drawn.
 
-    The sequence of an epoch depends only on the seed, the epoch and the labels, so a resumed training with the same
-    seed continues like an uninterrupted one. All n processes compute one sequence; each takes every n-th sample of it.
+    The order in an epoch depends only on the seed, ``num_samples_cls``, the epoch and the labels, so a resumed training
+    with the same seed continues as if uninterrupted. All n processes compute one sequence; each takes every n-th item.
 
     Args:
         dataset: Dataset to sample from. Either :func:`~mmml_losses.datasets.labels.reading.read_labels` can read it

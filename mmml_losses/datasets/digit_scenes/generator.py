@@ -181,7 +181,7 @@ def plan_labels(settings: SceneSettings) -> list[tuple[int, int, tuple[float, fl
 
 
 def render(image: np.ndarray, size: int, degrees: int) -> np.ndarray:
-    """Scale a digit image to ``size`` x ``size``, rotate it, return its ink, (h, w) of 0 to 255, without borders."""
+    """Scale a digit image to ``size`` x ``size``, turn it clockwise; return its ink (h, w), 0 to 255, cropped to it."""
     cos, sin = (round(turn(math.radians(degrees)) * ONE) for turn in (math.cos, math.sin))
     side = -(-size * (abs(cos) + abs(sin)) // ONE)
     # Centres of the pixels in half pixels from the middle, and their positions in the digit image.
