@@ -181,8 +181,8 @@ def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:
 def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
     """Change a config in place so that its test runs over the dataset of ``dataloader``, to label that dataset.
 
-    ``dataloader`` is ``'train'``, ``'val'`` or ``'test'``. The samples are unaugmented, in order, each once: of the
-    dataset only the pipeline changes. The config can no longer train or validate, and needs no other data.
+    ``dataloader`` is ``'train'``, ``'val'`` or ``'test'``. The dataset gets the test pipeline and is else unchanged.
+    Its samples come in order, each once. The config can no longer train or validate, and needs no other data.
     """
     loader = cfg.get(f'{dataloader}_dataloader')
     if loader is None:

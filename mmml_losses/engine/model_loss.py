@@ -114,8 +114,8 @@ def _alpha_of(loss: dict) -> float:
 def new_link(method: str, num_classes: int, base: Link | None = None) -> ScaledLink:
     """Return an unfitted link (logits to probabilities) by ``method``: ``'temperature'``, ``'platt'`` or ``'vector'``.
 
-    It scales the log-odds of ``base``; if that is None, of the default link of its loss, or without a loss its input.
-    Only ``'vector'`` needs ``num_classes``.
+    It scales the log-odds of the link ``base``. None is the default link of the loss that gets the new link;
+    without a loss, logits are taken for log-odds. Only ``'vector'`` needs ``num_classes``.
     """
     kind = METHODS[method]
     return kind(num_classes, base) if kind is VectorLink else kind(base)

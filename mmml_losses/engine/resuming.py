@@ -4,8 +4,7 @@
 optimiser, schedules and epoch from it. An interrupted epoch is repeated from its beginning. Other states:
 
 - Random numbers: :class:`EpochSeedHook` and :class:`mmml_losses.datasets.ClassAwareSampler` derive them from seed and
-  epoch. Persistent workers would not: ``--no-persistent-workers`` or :mod:`mmml_losses.procedures.self_train` stop
-  them.
+  epoch. Persistent workers do not: ``--no-persistent-workers`` or :mod:`mmml_losses.procedures.self_train` ends them.
 - Values that losses keep per sample: ``SampleMemory`` (:mod:`mmml_losses.losses.core.memory`) writes them to the
   checkpoint, after :class:`mmml_losses.engine.TrainingSetHook` has shared them between processes.
 - Class frequencies: ``ClassFrequencies`` (:mod:`mmml_losses.losses.core.frequencies`) writes them to the checkpoint,
@@ -157,7 +156,7 @@ def describe_loss(loss: Mapping | list | str) -> str:
 
 
 def flat_settings(settings: Mapping) -> dict[str, Plain]:
-    """Return the settings that results depend on (not ``PLACES``) as a flat dict with keys as ``'model.head.type'``."""
+    """Return settings, except ``PLACES`` (``work_dir``, …), as a flat dict with keys such as ``'model.head.type'``."""
     return dict(pair for key, value in settings.items() if key not in PLACES for pair in _flatten(key, value))
 
 

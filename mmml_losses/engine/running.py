@@ -63,7 +63,7 @@ def build_runner(cfg: Config, datasets: Sequence[tuple[dict, BaseDataset]] = ())
 
 
 def save_metrics(path: str | Path, metrics: Mapping[str, float], evaluator: Evaluator) -> None:
-    """Write metrics into one file, with further results of the evaluator's metrics (a dict) under the key ``details``.
+    """Write ``metrics`` into one file, and as the key ``details`` the evaluator's :func:`details_of`, if not empty.
 
     The path ends in ``.json``, where NaN and infinity become null, in ``.yaml`` or in ``.pkl``. An error leaves no
     half-written file.

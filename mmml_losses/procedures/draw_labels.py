@@ -31,7 +31,7 @@ def describe_use(dataset: BaseDataset, config_file: str, dataloader: str, out: s
         dataset: The dataset of the dataloader, with the label wrappers that changed the labels.
         config_file: Config to inherit from, by its file name alone: save the text in the folder of ``config_file``.
         dataloader: ``'train'``, ``'val'`` or ``'test'``.
-        out: Path of the label file, which the text has unchanged.
+        out: Path of the label file, copied into the text as it is.
     """
     place, depth, part = f'_base_.{dataloader}_dataloader.dataset', 1, dataset
     while part is not unrepeated(dataset):
@@ -50,7 +50,7 @@ def describe_use(dataset: BaseDataset, config_file: str, dataloader: str, out: s
 
 
 def _source_expression(dataset: BaseDataset, place: str) -> str:
-    """Return code for the config of ``dataset`` without label wrappers; ``place`` is the code for it with wrappers."""
+    """Return Python code for the config of ``dataset`` without label wrappers; ``place`` is code for it with them."""
     if not count_views(dataset):
         return place
     if isinstance(dataset, ConcatDataset):

@@ -61,7 +61,7 @@ class FeatureParts:
     """Keep the features extracted so far in a folder next to the output file, so that an extraction can go on.
 
     Each split has a file of raw numbers to which batches are appended. Raise a UsageError if the extraction in the
-    folder was begun with another model, checkpoint, type or dataset.
+    folder was begun with another model, checkpoint, ``dtype`` or dataset.
 
     Args:
         out: The ``.npz`` file to write in the end.
@@ -80,7 +80,7 @@ class FeatureParts:
         return file.stat().st_size // (self._width(split) * self.dtype.itemsize) if file.is_file() else 0
 
     def add(self, split: str, features: np.ndarray) -> None:
-        """Append the features (n, D) of the next n images of a split to its file."""
+        """Append the finite features (n, D) of the next n images of a split to its file; raise a UsageError for NaN."""
         with np.errstate(over='ignore'):  # the error below is clearer
             features = features.astype(self.dtype)
         if not np.isfinite(features).all():

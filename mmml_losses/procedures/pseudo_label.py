@@ -108,10 +108,10 @@ def shows_progress_bar() -> bool:
 
 
 class PredictionKeeper(PredictionMetric):
-    """Keep the probabilities (N, C) of all samples as the attribute ``probabilities``. No metric is computed.
+    """Keep all probabilities (N, C) as ``probabilities`` on the main process (else None). No metric is computed.
 
     Args:
-        samples: The labels of the dataset. Predictions must come in their order.
+        samples: The labels of the dataset. If those gathered with the predictions differ, a UsageError is raised.
     """
 
     measures_scores = False

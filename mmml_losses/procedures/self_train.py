@@ -59,7 +59,7 @@ class SelfTraining:
         self.cfg.randomness = ConfigDict({**(self.cfg.get('randomness') or {}), 'seed': self.record.draws['seed']})
 
     def run(self) -> list[dict[str, float | None]]:
-        """Run all unfinished stages; return a list with a dict of test metrics for each round, None in place of NaN."""
+        """Run all unfinished stages; return a list with a dict of test metrics for each round from 0, NaN as None."""
         figures = []
         for number in range(self.rounds + 1):
             if number:
@@ -142,10 +142,7 @@ class SelfTraining:
 
 
 def repeatable(cfg: Config) -> Config:
-    """Return a copy of a config with which a resumed training repeats an uninterrupted one.
-
-    Persistent workers are off, and ``EpochSeedHook`` seeds each epoch.
-    """
+    """Return a copy of a config with ``EpochSeedHook`` and no persistent workers, so that resuming is exact."""
     cfg = deepcopy(cfg)
     cfg.resume = False
     cfg.train_dataloader.persistent_workers = False

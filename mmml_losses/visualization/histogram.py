@@ -82,7 +82,7 @@ def plot_probability_histogram(runs: Mapping[str, Predictions], num_bins: int = 
 
 
 def _members(predictions: Predictions, rows: slice) -> dict[str, np.ndarray]:
-    """Return a dict from kind of label, such as ``'positive'``, to its mask (n, C) in ``rows`` of the predictions."""
+    """Return a dict from each key of :func:`probability_shares` to its mask (n, C) in ``rows`` of the predictions."""
     labels = predictions.labels[rows]
     if predictions.true_labels is None:
         return {'positive': labels == 1, 'negative': labels == 0}

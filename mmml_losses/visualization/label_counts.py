@@ -18,8 +18,8 @@ def plot_label_counts(summary: LabelSummary, title: str | None = None) -> Figure
     """Draw the number of images with each class, most frequent first, and below it the number of labels per image.
 
     Classes are grouped into head, medium and tail by their number of images after the changes. A logarithmic axis
-    cannot show 0 images, so the number of such classes is written next to the name of their group. With thousands of
-    classes, the axis of class ranks is logarithmic as well, which leaves room for the head.
+    cannot show 0 images, so the number of such classes is written next to the name of their group. With more than
+    2000 classes, the axis of class ranks is logarithmic as well, which leaves room for the head.
 
     Args:
         summary: Label counts before and after the changes, from :func:`~mmml_losses.evaluation.summarize_labels`. If
@@ -63,7 +63,7 @@ def _scale(axes: Axes, summary: LabelSummary) -> None:
 
 
 def _draw_counts(axes: Axes, summary: LabelSummary) -> None:
-    """Draw each class's images: before the changes as a marker; after them as a bar, or as an area for many classes."""
+    """Draw each class's images: before the changes as a marker; after them as a bar, beyond 160 classes as an area."""
     ranks = 1 + np.arange(len(summary.order))
     few, many = len(ranks) <= MOST_BARS, len(ranks) > MOST_SHAPES
     if summary.is_changed:
@@ -112,13 +112,13 @@ def _draw_groups(axes: Axes, summary: LabelSummary) -> None:
 
 
 def _places_across(axes: Axes, *ranks: float) -> np.ndarray:
-    """Return the horizontal positions of R class ranks, (R,), as fractions of the width of the axes."""
+    """Return the (R,) horizontal positions of R class ranks (x values) as fractions of the width of the axes."""
     points = axes.transData.transform([(rank, 1) for rank in ranks])
     return axes.transAxes.inverted().transform(points)[:, 0]
 
 
 def _side_by_side(centres: list[float], widths: list[float], gap: float = 0.015) -> list[float]:
-    """Return centres of texts, moved to keep texts in [0, 1] and ``gap`` apart; all are fractions of the axes width."""
+    """Return centres of texts, moved to keep the texts in [0, 1] and ``gap`` apart; all in fractions of the axes."""
     lefts, end = [], 0.0
     for centre, width in zip(centres, widths, strict=True):
         lefts.append(max(end, centre - width / 2))

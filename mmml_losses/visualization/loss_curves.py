@@ -102,8 +102,8 @@ def loss_curve(
     A pointwise loss, a sum over single labels, sees a sample whose other labels are unknown. The number of classes then
     matters only to losses with a constant that counts classes (WAN, LAS, LASD). A set-wise loss, and the label pair
     regulariser, compares the label with an *opponent*: a label of the other kind with a fixed logit, as in Fig. 3 of
-    the DR paper. By the ``way`` of the loss, the opponent is in the same sample, in the same class, or there is one in
-    each. The value is the sum over the sets of labels that are compared, times the ``loss_weight``.
+    the DR paper. The opponent is in the same sample, in the same class, or there is one in each: as the attribute
+    ``way`` of the loss says. The value is the sum over the compared sets of labels, times the ``loss_weight``.
 
     Args:
         loss: The loss.
@@ -207,18 +207,18 @@ def plot_loss_curves(
 ) -> Figure:
     """Draw the value and the gradient of several losses for one label, as the losses themselves compute them.
 
-    There is a column for each kind of label, and a row for each quantity to show. Probabilities are those of each
-    loss's own link, the function from logits to probabilities.
+    There is a column for each kind of label, and a row for each quantity to show. Each loss maps logits to
+    probabilities by its own link.
 
     Args:
         losses: Dict from the name of a curve to a loss, its config, or a text for :func:`parse_loss`.
         against: Quantity on the horizontal axis: ``'probability'`` or ``'logit'`` of the label.
-        show: Quantities to draw: some of ``'value'``, ``'gradient'`` (by the logit) and ``'link'`` (against the logit).
+        show: Some of ``'value'``, ``'gradient'`` (by the logit) and ``'link'`` (logit to probability, in one panel).
         labels: Kinds of label: ``'positive'``, ``'negative'`` or both.
         limit: The curves reach from the logit ``-limit`` to ``limit``; 6 is a probability of 0.9975 under a sigmoid.
         epoch: Epoch, counted from 0, for losses that depend on it.
-        num_classes: Number of classes, for losses with a constant that counts them.
-        opponent: Logit of the other label with which a set-wise loss compares this label, see :func:`loss_curve`.
+        num_classes: Number of classes, for pointwise losses with a constant that counts them.
+        opponent: Logit of a positive opponent (see :func:`loss_curve`); a negative opponent has ``-opponent``.
         title: Heading of the picture.
     """
     if not losses:

@@ -51,7 +51,7 @@ class Column:
     digits: int = 2
 
     def cells(self) -> list[str]:
-        """Return each number as HTML: the best, and all that round to the same text, in bold; NaN as ``'n/a'``."""
+        """Return each number as HTML, NaN as ``'n/a'``; of two or more, the best and its rounded ties are in bold."""
         texts = ['n/a' if math.isnan(value) else f'{value:.{self.digits}f}' for value in self.values]
         numbers = [value for value in self.values if not math.isnan(value)]
         best = f'{self.best(numbers):.{self.digits}f}' if len(numbers) > 1 else None

@@ -43,7 +43,7 @@ def plot_label_recovery(
 
     Args:
         runs: Dict from name to curves of a training, as :func:`read_label_recovery` returns them.
-        quantities: Percentages to draw, a panel for each; a run without one of them has no curve in that panel.
+        quantities: Percentages to draw, a panel for each. A ValueError is raised for one that no run has.
         title: Heading of the picture.
     """
     if not runs:

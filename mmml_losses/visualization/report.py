@@ -75,8 +75,8 @@ def write_report(
         queries: Texts (``'3 and 7, not 5'``) or :class:`~mmml_losses.evaluation.Query` to show retrieved images for.
         title: Heading of the page.
         facts: Dict from name to value of further facts to list at the end, such as the schedule or the versions.
-        class_frequencies: (C,) number of training images with each class, for head, medium and tail.
-        groups: Dict from group name to class indices; by default head, medium and tail by ``class_frequencies``.
+        class_frequencies: (C,) number of training images with each class, to order classes and for the default groups.
+        groups: Dict from group name to class indices; by default head, medium and tail, if frequencies are passed.
         label_recovery: Dict from name to curves of a training that corrected labels, as
             :func:`~mmml_losses.visualization.read_label_recovery` returns them.
         max_conditions: Largest number of conditions of the queries that retrieval is measured with; 0 leaves it out.
@@ -114,7 +114,7 @@ def write_report(
 
 
 def _percentages(columns: Mapping[str, Sequence[float]], best: Callable = max) -> list[page.Column]:
-    """Return ``columns``, a dict from name to one fraction for each run, as table columns in percent."""
+    """Return ``columns`` (name to one fraction for each run) as table columns in percent; ``best``: max or min."""
     return [page.Column(name, [100 * value for value in values], best) for name, values in columns.items()]
 
 

@@ -98,7 +98,7 @@ def _draw_header(axes: Axes, data: Predictions, query: Query, y: float, right_ed
 def _draw_run(
     axes: Axes, name: str, run: Predictions, query: Query, top: int, y: float, image_loader: ImageLoader
 ) -> list[str]:
-    """Draw the ``top`` best images of a run in a row below ``y``; return the paths of images that cannot be opened."""
+    """Draw the ``top`` best images of a run in a row with its top at ``y``; return the paths that cannot be opened."""
     ranking = rank_images(run.scores, *query, top=top)
     right = relevant_images(run.labels, *query)[ranking]
     axes.text(0.1, y + 0.54, plain(wrapped(name, 16, 3)), fontsize=10, weight='bold', color=INK, va='bottom')

@@ -27,7 +27,7 @@ _LINES = ('-', (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 
 
 
 def line_style(index: int, **more) -> dict:
-    """Return matplotlib's line arguments for the run at ``index`` as a dict updated with ``more``; 35 runs differ."""
+    """Return matplotlib's line arguments for the run at ``index`` as a dict updated with ``more``; the first 35 differ."""
     return {
         'color': _COLOURS[index % len(_COLOURS)],
         'marker': _MARKERS[index % len(_MARKERS)],
@@ -56,14 +56,9 @@ def wrapped(text: str, width: int, max_lines: int = 1) -> str:
 
 
 def tidy(axes: Axes, xlabel: str = '', ylabel: str = '', heading: str = '', note: str = '') -> None:
-    """Give axes the look of all pictures: a light grid behind the data, and no frame at the top and the right.
+    """Give a panel's axes the look of all pictures: a light grid behind the data, no frame at the top and the right.
 
-    Args:
-        axes: The axes of one panel.
-        xlabel: Label of the horizontal axis.
-        ylabel: Label of the vertical axis.
-        heading: Bold text above the panel.
-        note: Muted text above the panel, in place of a heading.
+    ``xlabel`` and ``ylabel`` label the axes. Above the panel is ``heading``, bold, or without it ``note``, muted.
     """
     axes.grid(color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
@@ -87,7 +82,7 @@ def mark_group(axes: Axes, number: int, left: float, right: float, divided: bool
 
 
 def write_above(axes: Axes, x: float, text: str, xcoords: str) -> None:
-    """Write a text above axes, centred at ``x`` in matplotlib's coordinate system ``xcoords``, such as ``'data'``."""
+    """Write a text just above axes, centred at ``x`` in matplotlib's coordinates ``xcoords``, such as ``'data'``."""
     coords, offset = (xcoords, 'axes fraction'), (0, 3)
     axes.annotate(text, (x, 1), offset, coords, 'offset points', ha='center', color=MUTED, fontsize=9)
 
@@ -121,12 +116,9 @@ def checked_picture_path(path: str | os.PathLike, name: str = 'path') -> Path:
 
 
 def save_figure(path: str | os.PathLike, figure: Figure, dpi: int = 150) -> Path:
-    """Write a figure as PNG or SVG and return the path. An error leaves no half-written file.
+    """Write a figure to ``path``, which ends with ``.png`` or ``.svg``, and return the path.
 
-    Args:
-        path: A file that ends with ``.png`` or ``.svg``; its folder is created if missing.
-        figure: The figure.
-        dpi: Pixels per inch of a PNG.
+    ``dpi`` is the pixels per inch of a PNG. A missing folder is created. An error leaves no half-written file.
     """
     path = checked_picture_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

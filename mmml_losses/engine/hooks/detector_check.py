@@ -58,7 +58,7 @@ def check_detector(model: nn.Module) -> None:
 
 
 def _check_loss(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    """Raise a ValueError naming the loss's path ``place`` if the head needs another loss or it cannot train anchors."""
+    """Raise a ValueError naming the loss's path ``place`` if the loss cannot train anchors or this kind of head."""
     for kind, reason in UNSUITED_HEADS.items():
         if is_a(head, kind) and getattr(head, 'use_vfl', True):  # an option of VFNet alone
             raise ValueError(f'{place} must be a loss made for {kind}, got {type(loss).__name__}: {reason}')

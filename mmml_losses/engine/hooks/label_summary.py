@@ -28,7 +28,7 @@ class LabelSummaryHook(Hook):
         max_entries: No summary if images times classes exceed this, since each label takes a byte or more of memory.
 
     Attributes:
-        summary: The logged summary; None before the training starts, and if the labels were not read.
+        summary: The logged summary; None before the training, if the labels were not read, and on other processes.
     """
 
     def __init__(self, medium_from: int = MEDIUM_FROM, head_from: int = HEAD_FROM, max_entries: int = 1 << 31):

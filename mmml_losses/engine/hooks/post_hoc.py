@@ -33,7 +33,7 @@ NO_IDENTITY = ('pipeline', 'test_mode', 'lazy_init', 'serialize_data')
 
 @HOOKS.register_module()
 class PostHocCalibrationHook(Hook):
-    """Report every metric a second time for recalibrated probabilities, such as ``multi-label/temperature/ACE``.
+    """Report metrics that depend on scores also for recalibrated scores, as ``multi-label/temperature/ACE``.
 
     ``'phi'`` undoes the bias of Focal and ASL by the focusing powers and the margin of the loss; nothing is fitted.
     ``'temperature'`` scales the log-odds; ``'platt'`` and ``'vector'`` (for each class) scale and shift them. Their
@@ -113,13 +113,13 @@ class PostHocCalibrationHook(Hook):
         self._warn_of_missing('the training ended early')
 
     def before_val_epoch(self, runner: Runner) -> None:
-        """Let the validation also report the metrics after ``'phi'`` and after each method fitted so far."""
+        """Let the validation also report metrics after recalibration by ``'phi'`` and methods fitted so far."""
         if not is_training(runner):
             self._warn_of_missing('the checkpoint has none')
         self._add_links(runner.val_evaluator)
 
     def before_test_epoch(self, runner: Runner) -> None:
-        """Let the test also report the metrics after ``'phi'`` and fitted methods, except a test for pseudo labels."""
+        """Let the test also report metrics after ``'phi'`` and fitted methods, unless its metrics only keep scores."""
         metrics = runner.test_evaluator.metrics
         if not all(isinstance(metric, PredictionMetric) and not metric.measures_scores for metric in metrics):
             self._warn_of_missing('the checkpoint has none')

@@ -29,16 +29,16 @@ class MultiLabelAP(PredictionMetric):
     Args:
         items: Items to report: ``'mAP@class'`` (the usual mAP), ``'mAP@sample'`` (classes ranked within each sample),
             ``'AP@micro'`` (all pairs in one ranking), ``'mAP@groups'`` (mAP@class of each group of classes, such as
-            ``mAP@head``) and ``'AP'`` (of each class, as ``AP/<class name>``; NaN for a class without a positive that
-            is left out). By default the first two; with ``class_frequencies`` or ``groups``, also ``'mAP@groups'``.
+            ``mAP@head``) and ``'AP'`` (of each class, as ``AP/<class name>``; NaN for a class that ``empty`` leaves
+            out). By default the first two; if ``class_frequencies`` or ``groups`` is passed, also ``'mAP@groups'``.
         class_frequencies: (C,) numbers of training images with each class, or the path of a json file with this list.
             They divide the classes into ``head`` (100 or more), ``medium`` and ``tail`` (fewer than 20). By default,
             ``class_frequencies`` in the meta information of the dataset.
         groups: Dict from group name to class indices or class names; use it instead of ``class_frequencies``.
         empty: ``'skip'`` leaves classes (samples) without a positive out of the means, ``'zero'`` counts them as 0,
             ``'error'`` raises an error. By default ``'zero'`` for ``'mmpretrain'`` and ``'asl'``, else ``'skip'``.
-        convention: Definition of average precision: ``'exact'``, or ``'voc11'``, ``'mmpretrain'`` or ``'asl'`` to
-            compare with published figures; see :mod:`mmml_losses.evaluation.functional.average_precision`.
+        convention: Definition of average precision (:mod:`mmml_losses.evaluation.functional.average_precision`):
+            ``'exact'``, or as in published figures ``'voc11'`` or, without ``'AP@micro'``, ``'mmpretrain'``, ``'asl'``.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
@@ -161,8 +161,7 @@ class MultiLabelF1(PredictionMetric):
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
-        result: ``F1Scores`` of the last evaluation; None before it and on processes other than the main one. It counts
-            classes without a positive, classes never predicted, and samples with ties at top-k (:meth:`details`).
+        result: ``F1Scores`` of the last evaluation; None before it and on processes other than the main one.
     """
 
     def __init__(
@@ -210,7 +209,11 @@ class MultiLabelF1(PredictionMetric):
         return metrics | self._best(predictions)
 
     def details(self) -> dict[str, Any]:
-        """Return a dict of ``num_empty``, ``num_unpredicted`` and ``num_ties_cut`` of ``result``; {} if it is None."""
+        """Return three counts of ``result`` as a dict; {} if it is None.
+
+        ``num_empty`` classes have no positive, ``num_unpredicted`` classes are never predicted, and in ``num_ties_cut``
+        samples top-k predicts one of two classes with equal scores.
+        """
         names = ('num_empty', 'num_unpredicted', 'num_ties_cut')
         return {} if self.result is None else {name: getattr(self.result, name) for name in names}
 

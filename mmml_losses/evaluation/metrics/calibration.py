@@ -63,7 +63,7 @@ class CalibrationError(PredictionMetric):
 
     Attributes:
         bins: ``ReliabilityBins`` of the last evaluation; None before it and on processes other than the main one.
-        class_bins: ``ClassReliabilityBins``; None where ``bins`` is None, and if ``per`` is ``'pooled'`` alone.
+        class_bins: ``ClassReliabilityBins``, the bins of each class; None also if ``per`` is ``'pooled'`` alone.
     """
 
     needs_probabilities = True
@@ -114,7 +114,12 @@ class CalibrationError(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """Return a dict of the last evaluation: ``bins``, ``num_pairs``, ``classes`` if computed, …; {} before it."""
+        """Return further results of the last evaluation as a dict; {} before it and on other than the main process.
+
+        Its keys are ``bins`` (a dict of lists), ``ace`` (the argument), ``num_pairs`` (known) and ``num_unknown``; for
+        slope or intercept also ``line`` (``'fitted'``, or why not); if :attr:`class_bins` is set, also ``classes`` (a
+        dict from class name to a dict from item to value) and ``num_classes_skipped`` (without a known label).
+        """
         return self._details
 
     def _pooled(self, bins: calibration.ReliabilityBins, scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
@@ -194,7 +199,7 @@ class DetectionCalibrationError(CalibrationError):
 
     Args:
         iou_threshold: Least intersection over union of a detection and the object that it finds.
-        min_score: Detections below this score are left out.
+        min_score: Detections with a score below this are left out.
         ignored_overlap: Area that the intersection with an ignored object is divided by: the ``'detection'`` (COCO's
             crowds) or the ``'union'`` (VOC's difficult objects).
         num_bins, binning, ace: Number and kind of bins, and variant of ACE, as for :class:`CalibrationError`.
@@ -261,7 +266,7 @@ class DetectionCalibrationError(CalibrationError):
         return {f'D-{name}': value for name, value in super().compute_metrics(predictions).items()}
 
     def named_metrics(self, predictions: Predictions) -> dict[str, float]:
-        """Return a dict from ``prefix/name`` to value; log the numbers of matches, and write ``out_file`` if given."""
+        """Return a dict from ``prefix/name`` to value; log how many detections are right; write any ``out_file``."""
         metrics, matches = super().named_metrics(predictions), self._matches
         del self._details['num_unknown']  # it includes places without a detection
         names = {'num_matched': 1, 'num_unmatched': 0, 'num_ignored': -1, 'num_below_min_score': BELOW}

@@ -59,7 +59,7 @@ class MultiLabelEvaluator(Evaluator):
         self.post_hoc[name] = built
 
     def process(self, data_samples: Sequence[BaseDataElement | dict], data_batch: Any = None) -> None:
-        """Keep a batch once for all metrics of :meth:`_sharing`, and pass it on to each other metric."""
+        """Keep a batch once for all metrics that share predictions (:meth:`_sharing`); pass it to each other metric."""
         samples = [each.to_dict() if isinstance(each, BaseDataElement) else each for each in data_samples]
         self._hand_on_meta()
         sharing = self._sharing()
@@ -101,7 +101,10 @@ class MultiLabelEvaluator(Evaluator):
         return metrics
 
     def details(self) -> dict[str, dict]:
-        """Return the details of all metrics, also those from recalibrated scores, as :func:`details_of` does."""
+        """Return a dict from ``prefix/ClassName`` to the metric's ``details()``, its further results as a dict.
+
+        For recalibrated scores, a key is like ``prefix/phi/ClassName``. :func:`details_of` lists what is left out.
+        """
         return details_of([*self.metrics, *self._recalibrated])
 
     def _evaluate_together(self, sharing: list[PredictionMetric], size: int) -> list[dict[str, float]]:
@@ -165,7 +168,10 @@ def _protect(predictions: Predictions) -> None:
 
 
 def details_of(metrics: Iterable[BaseMetric]) -> dict[str, dict]:
-    """Return a dict from ``prefix/ClassName``, or ``… 2`` if repeated, to the details of each metric that has any."""
+    """Return a dict from ``prefix/ClassName`` (repeated: ``prefix/ClassName 2``) to :meth:`PredictionMetric.details`.
+
+    Metrics of other projects, and metrics whose details are {}, are left out.
+    """
     found: dict[str, dict] = {}
     for metric in metrics:
         details = metric.details() if isinstance(metric, PredictionMetric) else {}

@@ -1,7 +1,4 @@
-"""Keep rows of numbers batch by batch, and gather the rows of all ranks as tensors.
-
-Tensors travel faster than the pickled lists of MMEngine's ``collect_results``, and nothing received is unpickled.
-"""
+"""Keep rows of numbers batch by batch, and gather the rows of all ranks as tensors, not as pickled lists."""
 
 import json
 import logging
@@ -68,7 +65,7 @@ class RowStore:
             rows = rows[len(target) :]
 
     def take_into(self, target: Tensor) -> None:
-        """Move the first n rows into ``target`` (n, w); rows and columns that it lacks get ``fill``, or 0 for None."""
+        """Move the first n rows into ``target`` (n, w); cells that the store lacks get ``fill``, or 0 for None."""
         self._close()
         start = 0
         while start < len(target) and self._blocks:
@@ -152,7 +149,6 @@ def gather_rows(store: RowStore, size: int | None = None, places: Tensor | None 
     MMEngine's ``DefaultSampler`` gives item ``i`` to rank ``i % world_size``, and repeats the first items at the end so
     that every rank has equally many. Taking rows from the ranks in turn restores the order of the dataset, with the
     repeated items at the end, where ``size`` cuts them off. Ranks may hold different numbers of rows, or none.
-    Memory holds the result, the rows that are still in the store, one block of rows and one exchange.
 
     Args:
         store: The rows of this rank.
@@ -292,9 +288,7 @@ COLUMNS = {
 
 
 class PredictionCollector:
-    """Keep the predictions of this rank batch by batch, and gather those of all ranks at the end.
-
-    Scores and labels take five bytes for each (sample, class) pair, on each rank and on the main process.
+    """Keep the predictions of this rank batch by batch, and gather the predictions of all ranks at the end.
 
     Args:
         columns: Attributes of :class:`Predictions` to keep: keys of :data:`COLUMNS`. ``sample_idx`` is always kept.

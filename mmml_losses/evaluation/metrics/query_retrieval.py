@@ -27,8 +27,8 @@ class QueryRetrieval(PredictionMetric):
         max_conditions, min_positives: Most conditions and fewest positives of a query.
         budget, sample_size, seed: If there are more than ``budget`` queries, draw about ``sample_size`` with ``seed``.
         num_workers: Number of threads; by default one for each processor.
-        items: Items to report: ``'overall'`` (as ``retrieval_mAP``), ``'conditions'`` (by the number of conditions, as
-            ``retrieval_mAP@3``) and ``'counts'`` (by positives and negatives, as ``retrieval_mAP@2P1N``).
+        items: By default ``'overall'`` (as ``retrieval_mAP``) and ``'conditions'`` (by the number of conditions, as
+            ``retrieval_mAP@3``). ``'counts'`` adds means by positives and negatives, as ``retrieval_mAP@2P1N``.
         checkpoint_file: Ignored with a warning: no checkpoint is written any more.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
@@ -88,7 +88,11 @@ class QueryRetrieval(PredictionMetric):
         return metrics
 
     def details(self) -> dict[str, Any]:
-        """Return a dict of the means in ``result``, in percent, and their numbers of queries; {} without a result."""
+        """Return ``result`` as a dict for JSON, means in percent; {} before an evaluation.
+
+        A mean is a dict of the attributes of ``RetrievalMean``. ``overall`` is one mean, ``by_conditions`` a dict from
+        ``'3'`` etc. to means, ``by_counts`` from ``'2P1N'`` etc.; ``exhaustive`` is False if queries were sampled.
+        """
         if self.result is None:
             return {}
         details = {

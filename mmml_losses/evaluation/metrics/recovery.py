@@ -73,5 +73,5 @@ class MissingLabelRecovery(PredictionMetric):
         return {name: 100 * getattr(self.recovery, attribute) for name, attribute in names.items()}
 
     def details(self) -> dict:
-        """Return a dict from each count in :class:`LabelRecovery` to its values by class; {} before an evaluation."""
+        """Return a dict from attributes of :class:`LabelRecovery` to lists of C counts; {} before an evaluation."""
         return {name: counts.tolist() for name, counts in vars(self.recovery).items()} if self.recovery else {}
