@@ -27,7 +27,7 @@ _LINES = ('-', (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 
 
 
 def line_style(index: int, **more) -> dict:
-    """Return matplotlib's line arguments for the run at ``index`` as a dict updated with ``more``; the first 35 differ."""
+    """Return a dict of matplotlib's line arguments for the run at ``index``, with ``more``; the first 35 differ."""
     return {
         'color': _COLOURS[index % len(_COLOURS)],
         'marker': _MARKERS[index % len(_MARKERS)],

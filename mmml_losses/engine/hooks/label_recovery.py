@@ -142,7 +142,7 @@ class HiddenLabels:
     """Labels of a training set in three versions: true, given (after some were hidden), and observed by the loss.
 
     Args:
-        dataset: A label wrapper (which hides or restores labels), or MMEngine's wrappers around them. Others: ValueError.
+        dataset: A label wrapper (which hides or restores labels), or MMEngine's wrappers around label wrappers.
 
     Attributes:
         true: (M, C) int8, the labels of the M samples inside all wrappers: 1 positive, 0 negative, -1 unknown.
