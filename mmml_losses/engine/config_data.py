@@ -23,10 +23,11 @@ def require_data(cfg: Config, config_file: str) -> list[tuple[dict, BaseDataset]
     """Raise a MissingDataError that lists the missing files of all datasets of a config. No annotations are loaded.
 
     The error names ``config_file``, the path of ``cfg``, and tools for label files or a config that needs no download.
+    A dataset of this package that cannot be built raises a UsageError.
 
     Returns:
-        A list of pairs (settings, dataset) for the datasets of this package: the dict in the config, and the dataset
-        built from it for the check. Pass the list to :func:`with_datasets` so that a Runner need not build them again.
+        A list of pairs (dict in the config, dataset built from it) for the datasets of this package that were built
+        without a placeholder. Pass it to :func:`with_datasets` so that a Runner need not build them again.
     """
     found = _build_unloaded(cfg)
     incomplete = [dataset for _, dataset, _ in found if hasattr(dataset, 'missing_files') and dataset.missing_files()]

@@ -45,7 +45,7 @@ class DetectorCheckHook(Hook):
 
 
 def check_detector(model: nn.Module) -> None:
-    """Raise a ValueError if a head of the detector does not fit its loss, which is of this package."""
+    """Raise a ValueError if a head of the detector has a loss of this package that does not fit it."""
     for name, module in model.named_modules():
         loss = getattr(module, 'loss_cls', None)
         if isinstance(loss, MultiLabelLoss):

@@ -42,7 +42,7 @@ class MultiLabelAP(PredictionMetric):
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:
-        means: Dict from metric name, such as ``mAP@class``, to a :class:`~mmml_losses.evaluation.MeanAveragePrecision`
+        means: Dict from name of a mean (``mAP@class``) to its :class:`~mmml_losses.evaluation.MeanAveragePrecision`
             of the last evaluation; empty before it and on processes other than the main one.
     """
 
