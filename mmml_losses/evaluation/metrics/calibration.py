@@ -54,7 +54,8 @@ class CalibrationError(PredictionMetric):
         per: Pairs measured together, one or several of: ``'pooled'`` (all pairs, as ``ACE``), ``'each'`` (those of each
             class, as ``ACE/<class name>``), ``'class'`` (the mean of ``'each'`` over the classes that have a known
             label, as ``ACE@class``). Slope and intercept are pooled only.
-        items: ``'ACE'``, ``'MCE'``, ``'ECE'`` (the default), ``'Brier'``, ``'NLL'``, ``'slope'``, ``'intercept'``.
+        items: Some of ``'ACE'``, ``'MCE'``, ``'ECE'`` (these three by default), ``'Brier'``, ``'NLL'``, ``'slope'`` and
+            ``'intercept'``.
         num_resamples: Number of bootstrap resamples of the images. They give each pooled item a confidence interval,
             reported as ``ACE_lower`` and ``ACE_upper``; 0 for no intervals.
         confidence: Confidence level of the intervals.

@@ -103,7 +103,7 @@ class MultiLabelEvaluator(Evaluator):
     def details(self) -> dict[str, dict]:
         """Return a dict from ``prefix/ClassName`` to the metric's ``details()``, its further results as a dict.
 
-        For recalibrated scores, a key is like ``prefix/phi/ClassName``. :func:`details_of` lists what is left out.
+        For recalibrated scores, a key is like ``prefix/phi/ClassName``. Other projects' metrics and {} are left out.
         """
         return details_of([*self.metrics, *self._recalibrated])
 
