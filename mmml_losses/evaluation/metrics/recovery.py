@@ -47,7 +47,7 @@ class MissingLabelRecovery(PredictionMetric):
         self.recovery: LabelRecovery | None = None
 
     def check_samples(self, data_samples: Sequence[dict]) -> None:
-        """Raise a ValueError if scores are no probabilities or (unless ``fully_labelled``) ``true_label`` is missing."""
+        """Raise a ValueError for raw scores and, unless ``fully_labelled``, for samples without ``true_label``."""
         super().check_samples(data_samples)
         lacking = next((sample for sample in data_samples if 'true_label' not in sample), None)
         if lacking is not None and not self.fully_labelled:
