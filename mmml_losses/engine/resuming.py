@@ -77,8 +77,7 @@ class EpochSeedHook(Hook):
         """Log a line if the dataloader has persistent workers, which keep their first seed."""
         if runner.train_dataloader.persistent_workers:
             print_log(
-                'persistent_workers is on: a resumed training will not repeat an unbroken one exactly',
-                logger='current',
+                'persistent_workers is on: a resumed training will not repeat an unbroken one exactly', logger='current'
             )
 
     def before_train_epoch(self, runner: Runner) -> None:

@@ -31,11 +31,7 @@ def em_loss(logits: Tensor, targets: Tensor, alpha: float = EntropyNegative.alph
 
 
 def em_apl_loss(
-    logits: Tensor,
-    targets: Tensor,
-    pseudo_negatives: Tensor,
-    alpha: float = EntropyNegative.alpha,
-    beta: float = 0.4,
+    logits: Tensor, targets: Tensor, pseudo_negatives: Tensor, alpha: float = EntropyNegative.alpha, beta: float = 0.4
 ) -> Tensor:
     r"""Compute EM + APL, entropy maximisation with asymmetric pseudo-labelling (Zhou et al., 2022).
 

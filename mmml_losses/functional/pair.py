@@ -65,14 +65,7 @@ def compose_pair(
 
 class _PairLoss(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx,
-        logits: Tensor,
-        targets: Tensor,
-        weight: Tensor | None,
-        positive: Term,
-        negative: Term,
-    ) -> Tensor:
+    def forward(ctx, logits: Tensor, targets: Tensor, weight: Tensor | None, positive: Term, negative: Term) -> Tensor:
         compute = _at_once
         if logits.numel() > SMALL and visits_values(targets):
             compute = _in_row_blocks if positive.per_class or negative.per_class else _in_blocks

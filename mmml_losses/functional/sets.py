@@ -56,11 +56,7 @@ class Sets:
         self.class_shape = (classes,) if bucket_size is None else (buckets, classes)
 
     def opponents(
-        self,
-        positive_scores: Tensor,
-        negative_scores: Tensor,
-        positive_scale: float = 1.0,
-        negative_scale: float = 1.0,
+        self, positive_scores: Tensor, negative_scores: Tensor, positive_scale: float = 1.0, negative_scale: float = 1.0
     ) -> tuple[Tensor, Tensor]:
         """Return (:meth:`positives`, :meth:`negatives`) of their scores and scales, skipping sets without positives.
 
@@ -294,11 +290,7 @@ def promote_half(logits: Tensor) -> Tensor:
 
 
 def count_sets(
-    targets: Tensor,
-    way: str,
-    bucket_size: int | None = None,
-    weight: Tensor | None = None,
-    with_positive: bool = False,
+    targets: Tensor, way: str, bucket_size: int | None = None, weight: Tensor | None = None, with_positive: bool = False
 ) -> list[Tensor]:
     """Return the number of sets with a known label as scalar tensors: [number], or [rows, columns] for ``'both'``.
 

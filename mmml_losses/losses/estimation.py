@@ -66,12 +66,7 @@ class EMAPLLoss(FunctionLoss):
     function = staticmethod(F.em_apl_loss)
 
     def __init__(
-        self,
-        *values,
-        negative_share: float = 0.9,
-        warmup_epochs: int = 5,
-        max_epochs: int | None = None,
-        **kwargs,
+        self, *values, negative_share: float = 0.9, warmup_epochs: int = 5, max_epochs: int | None = None, **kwargs
     ):
         if not 0 <= negative_share <= 1:
             raise ValueError(f'negative_share must be in [0, 1], got {negative_share}')

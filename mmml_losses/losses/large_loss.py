@@ -123,12 +123,7 @@ class LargeLossCorrection(LargeLoss):
             self.memory.synchronize()
 
     def corrected_targets(
-        self,
-        logits: Tensor,
-        target: Tensor,
-        epoch: int | None = None,
-        sample_idx: Tensor | None = None,
-        **kwargs,
+        self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs
     ) -> Tensor:
         """Return a copy of ``target`` (N, C) with 1 at corrected labels.
 

@@ -50,11 +50,7 @@ class MultiLabelInferencer(ImageClassificationInferencer):
             raise ValueError(f'classes must be {num_classes} names, got {len(self.classes)}')
 
     def __call__(
-        self,
-        inputs: str | Path | np.ndarray | list,
-        return_datasamples: bool = False,
-        batch_size: int = 1,
-        **kwargs,
+        self, inputs: str | Path | np.ndarray | list, return_datasamples: bool = False, batch_size: int = 1, **kwargs
     ) -> list[dict] | list[DataSample]:
         """Predict the labels of images.
 

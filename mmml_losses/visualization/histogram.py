@@ -87,11 +87,7 @@ def _members(predictions: Predictions, rows: slice) -> dict[str, np.ndarray]:
     if predictions.true_labels is None:
         return {'positive': labels == 1, 'negative': labels == 0}
     truth = predictions.true_labels[rows]
-    return {
-        'positive': labels == 1,
-        'negative': (labels == 0) & (truth == 0),
-        'missing': (labels != 1) & (truth == 1),
-    }
+    return {'positive': labels == 1, 'negative': (labels == 0) & (truth == 0), 'missing': (labels != 1) & (truth == 1)}
 
 
 def _draw_shares(axes: Axes, name: str, shares: Mapping[str, tuple[int, np.ndarray]], edges: np.ndarray) -> None:

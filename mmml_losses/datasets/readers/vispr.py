@@ -79,9 +79,7 @@ class VISPR(MultiLabelReader):
                 raise AnnotationError(f'{path} is about {content["image_path"]}, as {place_of[img_path]} is')
             place_of[img_path] = path
             yield dict(
-                img_path=img_path,
-                gt_label=self.class_indices(labels, f'{path}, labels'),
-                img_id=Path(img_path).stem,
+                img_path=img_path, gt_label=self.class_indices(labels, f'{path}, labels'), img_id=Path(img_path).stem
             )
 
     def _annotations(self, path: str) -> Iterator[str]:

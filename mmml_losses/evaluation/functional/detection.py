@@ -101,10 +101,7 @@ def match_images(
 
 
 def match_detections(
-    detections: Detections,
-    objects: Objects,
-    iou_threshold: float = 0.5,
-    ignored_overlap: IgnoredOverlap = 'detection',
+    detections: Detections, objects: Objects, iou_threshold: float = 0.5, ignored_overlap: IgnoredOverlap = 'detection'
 ) -> np.ndarray:
     """Decide which detections of one image have found an object.
 
