@@ -221,12 +221,15 @@ class CircleLoss(SetwiseLoss):
 class DRLoss(SetwiseLoss):
     """DR, distributionally robust loss (Lin et al., Eq. 8): C-LSEP with a gradient constraint.
 
+    C-LSEP is the logarithm of a sum over pairs of a positive and a negative. The constraint adds exp(gamma 2 times the
+    logit) of each negative to that sum; :func:`mmml_losses.functional.dr_loss` has the formula.
+
     Args:
-        way: Which labels are compared, see :class:`SetwiseLoss`.
+        way: Which labels are compared, see :class:`SetwiseLoss`; the paper compares the samples of a class.
         pair_scale: Factor of the differences between logits, the paper's gamma 1.
         constraint_scale: Factor of the logits in the constraint, gamma 2: 7 for VOC-LT, 10 for COCO-LT.
         constraint: ``'negative'`` (NGC) pushes negatives below 0, ``'positive'`` (PGC) positives above 0, ``'both'``
-            (GC) does both; None is C-LSEP.
+            (GC) does both; None leaves the constraint out, which is C-LSEP.
         logit_bias: Margin by which the logits of positives should exceed those of negatives.
         **kwargs: ``bucket_size``, ``across_ranks`` and others, as in :class:`LSEPLoss`; the paper: ``reduction='sum'``.
     """

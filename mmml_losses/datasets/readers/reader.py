@@ -189,7 +189,11 @@ class MultiLabelReader(BaseDataset):
 
     @force_full_init
     def get_data_info(self, idx: int) -> dict:
-        """Return the data info (dict) of a sample; if labels are unknown or soft, it has ``gt_score``, (C,) float32."""
+        """Return the data info (dict) of a sample.
+
+        Every sample of a dataset with unknown or soft labels has ``gt_score``, (C,) float32, even if its own labels are
+        all known and hard. In other datasets no sample has it.
+        """
         info = super().get_data_info(idx)
         listed = [key for key in ('negative_label', 'unknown_label', 'label_scores') if key in info]
         if listed:
