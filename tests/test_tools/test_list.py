@@ -75,10 +75,22 @@ def test_a_terminal_gets_a_frame(lines, monkeypatch):
     assert any('ClassAwareSampler' in line for line in printed)
 
 
-def test_sentences_end_where_they_end():
-    assert first_sentence(LOSSES.get('HillLoss')) == 'Hill loss for missing labels (Zhang et al., Eq. 5 and 11)'
-    assert first_sentence(LOSSES.get('PhiLink')).startswith('The link of Focal and ASL (see phi_link), with')
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [
+        ('Hill (Zhang et al., Eq. 5 and 11). And more.', 'Hill (Zhang et al., Eq. 5 and 11)'),
+        ('The link of ASL (see :func:`mmml_losses.functional.phi_link`), with\nits constants. More.', None),
+        ('No full stop', 'No full stop'),
+    ],
+)
+def test_sentences_end_where_they_end(text, expected):
+    described = type('Described', (), {'__doc__': text})
+    assert first_sentence(described) == (expected or 'The link of ASL (see phi_link), with its constants')
+
+
+def test_objects_without_a_docstring_have_that_of_their_base():
     assert first_sentence(object()).startswith('The base class of the class hierarchy')
+    assert first_sentence(LOSSES.get('HillLoss')).startswith('Hill loss for missing labels (Zhang et al.')
 
 
 def test_configs_without_a_comment_are_named_by_what_they_join(tmp_path):
