@@ -178,9 +178,13 @@ def phi_inverse_link(probabilities: Tensor, **parameters: float) -> Tensor:
 def phi_inverse_logit_probabilities(
     log_odds: Tensor, margin: float = AsymmetricNegative.margin, **parameters: float
 ) -> Tensor:
-    """Compute the logits whose :func:`phi_logit_probabilities` (with the same ``parameters``) are ``log_odds``.
+    """Compute the logits of a model trained with Focal or ASL from log-odds; invert :func:`phi_logit_probabilities`.
 
-    Always pass ``margin=0``: any other margin raises a ValueError, also the default of 0.05.
+    Args:
+        log_odds: Log-odds of the labels, of any shape. The logits have this shape.
+        margin: Must be 0, so pass it: any other value, also the default, raises a ValueError, because with a margin
+            many logits have the same probability, 0.
+        **parameters: ``gamma_positive``, ``gamma_negative`` and ``alpha`` of the training loss.
     """
     if margin != 0:
         raise ValueError(f'margin must be 0, got {margin}: with a margin, many logits read as the probability 0')

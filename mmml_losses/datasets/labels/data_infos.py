@@ -179,7 +179,7 @@ def _data_infos(dataset: BaseDataset) -> Iterator[dict]:
 
 
 def _returns_stored_infos(dataset: BaseDataset) -> bool:
-    """Return whether ``get_data_info`` is MMEngine's or the readers' own, so that stored dicts can be read directly."""
+    """Return whether ``get_data_info`` is MMEngine's or that of our readers, so that stored dicts can be read."""
     own = getattr(type(dataset), 'get_data_info', None)
     return own in (BaseDataset.get_data_info, MultiLabelReader.get_data_info)
 

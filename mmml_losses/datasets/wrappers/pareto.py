@@ -23,9 +23,9 @@ class ParetoCurve:
 
     The classes are put in an ``order``. Class :math:`i = 0, \dots, C - 1` in it should have
     :math:`n_i = \text{largest} \cdot x_i^{-(\text{shape} + 1)}` images: the density of a Pareto distribution at evenly
-    spaced :math:`x_i`, from 1 to where :math:`n_i` is ``smallest``. The DR paper names the distribution of VOC-LT and
-    no parameters. The shape of 6 is our choice: from 775 to 4, as in VOC-LT, the curve differs from the published
-    counts by 9 % on average; with a shape of 5, by 5 %.
+    spaced :math:`x_i`, from 1 to where :math:`n_i` is ``smallest``. The paper of the DR loss (Lin et al.) names this
+    distribution for VOC-LT, and prints no parameters. The default shape of 6 is ours, and not fitted to VOC-LT: from
+    775 to 4 images, the curve differs from the published counts by 9 % on average. A shape of 5 comes nearer (5 %).
 
     Args:
         largest: Images of the first class.

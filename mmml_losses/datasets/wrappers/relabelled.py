@@ -61,7 +61,10 @@ class Relabelled(LabelWrapper):
         return super().settings() | dict(labels=file.name, sha256=hashlib.sha256(file.read_bytes()).hexdigest())
 
     def select(self, samples: SampleLabels) -> np.ndarray | None:
-        """Return positions (N,) the file chooses, None for all; raise AnnotationError if it is of another dataset."""
+        """Return the indices of the samples that the label file lists, (N,), or None if it lists all.
+
+        Raise an AnnotationError if the label file was made for another dataset.
+        """
         if self.label_file.endswith(LIST_ENDINGS):
             return None
         self._content = load_label_file(self.label_file)

@@ -115,7 +115,10 @@ def _sorted_counts(
 
 
 def _with_ties(values: np.ndarray, known_above: np.ndarray, num_positives: np.ndarray) -> PositiveRanks:
-    """Build the ranks; positives of a row with equal ``known_above`` are tied, and each counts the others as above."""
+    """Build :class:`PositiveRanks` (see there) from its other fields: compute ``rows`` and ``positives_above``.
+
+    Positives of one ranking with equal ``known_above`` have equal scores. Each of them counts all of them as above.
+    """
     rows = np.repeat(np.arange(len(num_positives)), num_positives)
     is_new = (np.diff(known_above, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 0)
     first_tied = np.maximum.accumulate(np.where(is_new, np.arange(len(rows)), 0))

@@ -190,7 +190,11 @@ def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, 
 
 
 def all_queries(num_classes: int, counts: Counts) -> np.ndarray:
-    """Return all queries with ``counts`` = (required, excluded), rows of classes; excluded ones + ``num_classes``."""
+    """Return all queries with P required and N excluded classes, where ``counts`` is (P, N).
+
+    The result has shape (number of queries, P + N). In a row, the indices of the required classes come first. An
+    excluded class c is stored as ``num_classes + c``.
+    """
     classes = range(num_classes)
     rows = [
         (*positives, *negatives)
