@@ -192,9 +192,12 @@ class _Narrowed(NamedTuple):
 
 
 def _some_positive(targets: Tensor, dim: int) -> tuple[Tensor, int]:
-    """Return (indices of rows, for ``dim=0`` columns, with a positive; number of all). Index 0 is always included."""
+    """Return (indices of the rows with a positive, number of all rows); for ``dim=0``, of the columns.
+
+    Index 0 is always included: without a positive anywhere, the loss must still be a function of some logits.
+    """
     highest = targets.amax(dim=dim)
-    highest[0] = 1  # without any, one is kept, so that the loss stays in the graph
+    highest[0] = 1
     return (highest > 0).nonzero().squeeze(1), len(highest)
 
 

@@ -1,6 +1,6 @@
-"""List the classes of MMDetection that need special treatment, by name, and how to install MMDetection.
+"""List the heads of MMDetection that score by the sigmoid or cannot use our losses, and how to install MMDetection.
 
-``DetectorCheckHook`` uses the lists, and a test compares them with every head of the installed MMDetection.
+``DetectorCheckHook`` rejects them before training. A test compares the lists with all heads that are installed.
 """
 
 from importlib.util import find_spec

@@ -223,7 +223,7 @@ def _classes_section(runs: Runs, class_frequencies: Sequence[float] | np.ndarray
 
 
 def _retrieval_section(runs: Runs, max_conditions: int) -> str:
-    """Return the HTML section with retrieval mAP by the number of conditions, as a table and a curve."""
+    """Return the HTML section with retrieval mAP by the number of labels in a query, as a table and a curve."""
     num_images = next(iter(runs.values())).num_samples
     number = min(max(RETRIEVAL_COST // max(1, num_images), FEWEST_QUERIES), MOST_QUERIES)
     results = {

@@ -87,7 +87,7 @@ class MultiLabelReader(BaseDataset):
         return [self.path_below_root(name) for name in self.files if name] if self.files else [self.ann_file]
 
     def image_folders(self) -> list[str]:
-        """Return the paths of the image folders, which must exist and not be empty."""
+        """Return the paths of the image folders; :meth:`missing_files` names those that do not exist or are empty."""
         return [self.data_prefix['img_path']]
 
     @property

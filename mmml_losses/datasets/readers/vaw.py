@@ -72,7 +72,7 @@ class VAW(MultiLabelReader):
         super().__init__(instance_files[0], data_root, data_prefix, **kwargs)
 
     def image_folders(self) -> list[str]:
-        """Return the paths of the image folders, which must exist and not be empty."""
+        """Return the paths of the image folders; :meth:`missing_files` names those that do not exist or are empty."""
         return [join(self.data_prefix['img_path'], folder) for folder in self._image_folders]
 
     def read_samples(self) -> Iterator[dict]:

@@ -38,7 +38,8 @@ class PostHocCalibrationHook(Hook):
     ``'phi'`` undoes the bias of Focal and ASL by the focusing powers and the margin of the loss; nothing is fitted.
     ``'temperature'`` scales the log-odds; ``'platt'`` and ``'vector'`` (for each class) scale and shift them. Their
     values are fitted when the training ends, with the weights that a validation takes (the average, if there is an
-    ``EMAHook``), and kept in the last checkpoint. Tests of that checkpoint report them; validations before the end of the training do not.
+    ``EMAHook``), and kept in the last checkpoint. Tests of that checkpoint report them; validations before the end of
+    the training do not.
 
     The model and its predictions stay as they are; ``tools/calibrate.py`` makes a model with recalibrated predictions.
     The evaluator must be a ``MultiLabelEvaluator``.
