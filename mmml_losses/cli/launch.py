@@ -98,8 +98,8 @@ def read_config(file: str, options: Mapping | None = None, loss: str | None = No
 def load_config(args: argparse.Namespace) -> Config:
     """Apply all flags of :func:`add_common_arguments` but ``--amp`` to the config ``args.config``, and return it.
 
-    Add MMPretrain's dataloader defaults; for a detector, ``DetectorCheckHook``. Set ``LOCAL_RANK``. Start a gloo group
-    for launcher ``pytorch`` without CUDA.
+    Give dataloaders MMPretrain's defaults (pinned memory, collate function), and a detector ``DetectorCheckHook``. Set
+    the environment variable ``LOCAL_RANK`` unless set. Without CUDA, start a gloo group for launcher ``pytorch``.
     """
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
     cfg = read_config(args.config, args.cfg_options, args.loss)
@@ -122,7 +122,7 @@ def load_config(args: argparse.Namespace) -> Config:
 
 
 def default_work_dir(config_file: str, loss: str | None) -> str:
-    """Return ``work_dirs/CONFIG``, with a loss ``work_dirs/CONFIG-LOSS``: stems of the files, or the loss's name."""
+    """Return ``work_dirs/<config's stem>``, or with a loss ``work_dirs/<config's stem>-<loss's name or stem>``."""
     name = Path(config_file).stem
     if loss is not None:
         loss = Path(loss).name.removesuffix('.py')
@@ -143,8 +143,8 @@ def reject_detector(cfg: Config, config_file: str, reason: str) -> None:
 def apply_training_arguments(cfg: Config, args: argparse.Namespace) -> None:
     """Write ``--amp`` and the flags of :func:`add_training_arguments` into ``cfg``, in place.
 
-    First call :func:`check_schedule` and :func:`check_weight_decay`. Raise a UsageError for ``--amp`` without a GPU and
-    for ``--auto-scale-lr`` without ``auto_scale_lr`` in ``cfg``.
+    Before that, check ``cfg`` by :func:`check_schedule` and :func:`check_weight_decay`. Raise a UsageError for
+    ``--amp`` without a GPU and for ``--auto-scale-lr`` without ``auto_scale_lr`` in ``cfg``.
     """
     check_schedule(cfg)
     check_weight_decay(cfg)
@@ -265,7 +265,10 @@ def exit_clearly(main: Callable[[], None]) -> None:
 
 
 def leave_together() -> None:
-    """Wait for all processes of a distributed run, then leave the group; with gloo, end this process (code 0)."""
+    """Wait for all processes of a distributed run, then leave the process group.
+
+    With gloo, end this process instead, with code 0, because its normal end may abort. No code after the call runs.
+    """
     torch.distributed.barrier()
     if torch.distributed.get_backend() == 'gloo':
         # Such processes sometimes abort at their end ("terminate called without an active exception", torch 2.13.0) for

@@ -78,7 +78,7 @@ def swap_loss(cfg: Config, loss: dict) -> None:
 
     The learning rate of a config suits the size of its loss, which depends on ``reduction``. So a new loss without a
     ``reduction`` takes it from the old loss. Two kinds of new losses do not, with a warning: a sum of losses, because
-    the proportions of its parts would change, and a loss of another project, because our heads pass a divisor to it.
+    the proportions of its parts would change, and a loss of another project, which may reject ``'sum'`` in our heads.
     """
     old = loss_of(cfg.get('model'))
     reduction = _reduction_of(old[0] if isinstance(old, list) else old)

@@ -121,7 +121,7 @@ def files_of(arguments: Sequence[str]) -> dict[str, Path]:
 
 
 def load_label_recovery(arguments: Sequence[str]) -> dict[str, dict[str, dict[int, float]]]:
-    """Return ``curves[run][quantity][epoch]`` (quantity: ``'precision'``, …) of the runs that logged label recovery."""
+    """Return ``curves[run][quantity][epoch]`` (quantity: ``'precision'``, …) without runs that logged none."""
     curves = {name: read_file(file.parent, read_label_recovery) for name, file in files_of(arguments).items()}
     return {name: of_run for name, of_run in curves.items() if of_run}
 
