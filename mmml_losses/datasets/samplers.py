@@ -163,7 +163,10 @@ class ClassAwareSampler(Sampler):
 
 
 def _images_of_classes(dataset: BaseDataset) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Return (classes with images (K,), image counts (K,), sample indices by class (M,), number of all classes)."""
+    """Return (classes (K,), image counts (K,), sample indices (M,), C), where K of the C classes have images.
+
+    The sample indices are in one group per class, in the order of ``classes``.
+    """
     try:
         labels = read_labels(dataset).labels
         classes, images = np.nonzero((labels > 0).T)

@@ -139,7 +139,7 @@ def load_digit_images() -> tuple[np.ndarray, np.ndarray]:
 
 
 def split_sources(targets: np.ndarray, seed: int) -> dict[str, list[np.ndarray]]:
-    """Split images of digits ``targets`` at random, 2/3 as 'train'; return {split: [image indices of 0, ..., of 9]}."""
+    """Split images of digits ``targets`` at random, 2/3 to 'train'; return {split: [indices of 0s, ..., of 9s]}."""
     sources: dict[str, list[np.ndarray]] = {split: [] for split in SPLITS}
     rng = RandomState([seed, len(SPLITS)])
     for digit in range(len(CLASSES)):
@@ -152,7 +152,7 @@ def split_sources(targets: np.ndarray, seed: int) -> dict[str, list[np.ndarray]]
 
 
 def plan_labels(settings: SceneSettings) -> list[tuple[int, int, tuple[float, float]]]:
-    """Return a list of ``(digit, parent, (P(digit | parent absent), P(digit | parent present)))``, in drawing order.
+    """Return a list of ``(digit, parent, (P(digit | parent absent), P(digit | parent present)))``, parents first.
 
     The pairs of ``co_occurrence`` form trees. The lowest digit of a tree comes first and is its own parent, with two
     equal probabilities. Every other digit appears with a probability that depends on its parent alone.
@@ -181,7 +181,7 @@ def plan_labels(settings: SceneSettings) -> list[tuple[int, int, tuple[float, fl
 
 
 def render(image: np.ndarray, size: int, degrees: int) -> np.ndarray:
-    """Scale a digit image to ``size`` x ``size``, turn it clockwise; return its ink (h, w), 0 to 255, cropped to it."""
+    """Scale a digit image to ``size`` x ``size``, turn it clockwise; return ink (h, w), 0 to 255, without margins."""
     cos, sin = (round(turn(math.radians(degrees)) * ONE) for turn in (math.cos, math.sin))
     side = -(-size * (abs(cos) + abs(sin)) // ONE)
     # Centres of the pixels in half pixels from the middle, and their positions in the digit image.
@@ -196,7 +196,7 @@ def render(image: np.ndarray, size: int, degrees: int) -> np.ndarray:
 
 
 def interpolate(grid: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """Interpolate ``grid`` bilinearly at ``row``, ``column``: integers in 1 / STEP of a cell, clipped to the grid."""
+    """Interpolate ``grid`` bilinearly at ``row``, ``column``: integers, STEP to a cell, clipped to the grid."""
     row = np.clip(row, 0, STEP * (grid.shape[0] - 1) - 1)
     column = np.clip(column, 0, STEP * (grid.shape[1] - 1) - 1)
     top, left, down, right = row >> STEP_BITS, column >> STEP_BITS, row % STEP, column % STEP

@@ -30,7 +30,7 @@ def positive_classes(info: dict) -> Sequence[int] | None:
 
 
 def class_areas(info: dict) -> dict[int, float]:
-    """Return {class index: largest object area}: ``label_areas`` as stored, or of unignored boxes in pixels, or {}."""
+    """Return {class index: largest object's area}, from ``label_areas`` or else (in pixels) from unignored boxes."""
     if info.get('label_areas') is not None:
         return dict(zip(positive_classes(info) or (), info['label_areas'], strict=True))
     areas: dict[int, float] = {}
@@ -112,10 +112,10 @@ def read_leaf(
         with_areas: Whether to read the areas of objects, too.
 
     Returns:
-        (names, sample_idx, labels, true labels, areas): N unique names (``sample_name`` or path); sample numbers (N,);
-        labels (N, C), int8 with 1, 0 and -1, or float32 if some are soft; the labels before any change, from
-        ``true_label`` or else ``labels`` itself; and the largest objects' areas (N, C), NaN where unknown, or None if
-        no area is known.
+        (names, sample_idx, labels, true labels, areas). The N names, from ``sample_name`` or path, are unique.
+        ``sample_idx`` (N,) has the sample numbers of the data infos. Both labels are (N, C), int8 with 1, 0 and -1, or
+        float32 if some are soft. True labels are from before any change: ``true_label`` or else the labels. ``areas``
+        (N, C) has the area of each class's largest object, NaN where unknown; it is None if no area is known.
     """
     folders = _image_folders(dataset)
     keys, sample_idx, positives = [], [], []
@@ -187,7 +187,7 @@ def _returns_stored_infos(dataset: BaseDataset) -> bool:
 def _label_array(
     positives: list, gt_score: dict, negative_label: dict, unknown_label: dict, label_scores: dict, num_classes: int
 ) -> np.ndarray:
-    """Return labels (N, C), int8 or soft float32; ``positives`` has all samples' classes, a dict {sample: value}."""
+    """Return labels (N, C), int8 or soft float32, from all samples' positives and {sample: value} of other keys."""
     labels = np.zeros((len(positives), num_classes), dtype=np.int8)
     if negative_label:
         labels[list(negative_label)] = UNKNOWN

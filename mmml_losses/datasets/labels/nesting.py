@@ -22,7 +22,7 @@ class LabelView(BaseDataset):
         raise NotImplementedError
 
     def observed_areas(self, areas: np.ndarray) -> np.ndarray:
-        """Return the areas (N, C) of each class's largest object; ``areas`` has the same samples' before changes."""
+        """Return each class's largest object area, (N, C), given ``areas`` (N, C) before this wrapper's changes."""
         return areas
 
 
@@ -62,7 +62,7 @@ def outermost_views(dataset: BaseDataset) -> Iterator[BaseDataset]:
 
 
 def source_datasets(dataset: BaseDataset) -> list[BaseDataset]:
-    """Return, in order, the outermost datasets in ``dataset``, or itself, that neither are nor have a label wrapper."""
+    """Return, in order, the largest parts of ``dataset`` that have no label wrapper; ``[dataset]`` if it has none."""
 
     def parts(dataset: BaseDataset) -> list[BaseDataset]:
         return parts_of(dataset) if count_views(dataset) else []

@@ -65,7 +65,7 @@ def read_label_changes(dataset: BaseDataset, num_classes: int | None = None) -> 
     ``RepeatDataset`` and ``ClassBalancedDataset`` around it are left out.
 
     Args:
-        dataset: A dataset as for :func:`read_labels`. Soft labels and other kinds with ``get_data_info`` are allowed.
+        dataset: A dataset as for :func:`read_labels`, also with soft labels, or any other with ``get_data_info``.
         num_classes: C, needed if neither the metainfo nor ``gt_score`` determines it.
 
     Raises:

@@ -70,7 +70,7 @@ def read_csv(
 
 
 def read_listed(path: str | os.PathLike, what: str, listed_in: str | os.PathLike) -> bytes:
-    """Return a file's bytes; if it is missing, a MissingDataError names ``what`` it is and the file ``listed_in``."""
+    """Return a file's bytes; without it, a MissingDataError '<path> is missing, <what> that <listed_in> lists'."""
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:

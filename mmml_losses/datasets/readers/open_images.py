@@ -95,10 +95,11 @@ class OpenImages(MultiLabelReader):
         return distinct_names(descriptions, names)
 
     def _read_table(self, classes: dict[str, int | None], width: int) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """Return (image ids, keys ``image * width + class``, codes such as ``PERSON_YES``) of the used rows.
+        """Return (image ids, keys (R,), codes such as ``PERSON_YES`` (R,)) of the R used rows.
 
-        ``image`` indexes the ids, and ``width`` is the number of classes. Rows whose identifier has no class index
-        (None) in ``classes`` are not used; identifiers that it lacks are added to it in place, with None.
+        A key is ``image * width + class``: ``image`` indexes the ids, and ``width`` is the number of classes. Rows
+        whose identifier has no class index (None) in ``classes`` are not used. Identifiers that ``classes`` lacks are
+        added to it in place, with None.
         """
         images: dict[str, int] = {}
         keys, statements = array('q'), array('B')

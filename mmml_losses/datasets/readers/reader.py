@@ -83,7 +83,7 @@ class MultiLabelReader(BaseDataset):
         raise NotImplementedError
 
     def annotation_files(self) -> list[str]:
-        """Return the paths of the annotation files, which must exist."""
+        """Return the paths of the annotation files; :meth:`missing_files` names those that do not exist."""
         return [self.path_below_root(name) for name in self.files if name] if self.files else [self.ann_file]
 
     def image_folders(self) -> list[str]:
@@ -103,7 +103,7 @@ class MultiLabelReader(BaseDataset):
         return missing + [folder for folder in self.image_folders() if '://' not in folder and not has_entries(folder)]
 
     def load_data_list(self) -> list[dict]:
-        """Return the samples ``drop_empty`` and ``skip_missing`` keep; raise MissingDataError for missing files."""
+        """Return the samples left by ``drop_empty`` and ``skip_missing``; raise MissingDataError for missing files."""
         missing, files, folders = self.missing_files(), self.annotation_files(), self.image_folders()
         if missing:
             needs = [f'the annotation file{"s" * (len(files) > 1)} {", ".join(files)}'] if files else []
@@ -143,7 +143,7 @@ class MultiLabelReader(BaseDataset):
         """Store the class names; return a dict from name to class index, without classes that metainfo leaves out.
 
         Args:
-            names: All classes of the dataset, in its order. ``classes`` in metainfo may select and reorder these alone.
+            names: All classes of the dataset, in its order. ``classes`` in metainfo must be among these, in any order.
             source: The file that lists the classes, for error messages.
             others: Names that :meth:`class_indices` accepts but skips, because they are not classes.
         """

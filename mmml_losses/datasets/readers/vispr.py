@@ -83,7 +83,7 @@ class VISPR(MultiLabelReader):
             )
 
     def _annotations(self, path: str) -> Iterator[str]:
-        """Yield each annotation file's path, given the ``path`` of a list file or folder; both have ``data_root``."""
+        """Yield the annotation files' paths from ``path``, a list file or folder. All paths include ``data_root``."""
         if Path(path).is_dir():
             found = sorted(map(str, Path(path).glob('*.json')))
             if not found:

@@ -26,7 +26,7 @@ class VOC(MultiLabelReader):
     The 20 classes are in alphabetical order. Each sample is ``dict(img_path=..., gt_label=[...], label_areas=[...],
     img_id='2008_000002')``, in the order of the list of image ids. ``label_areas`` has, for each class in ``gt_label``,
     the area of its largest box, clipped to the image, as a fraction of the image (in pixels if its size is missing);
-    boxes that annotators marked as difficult count for ``difficult='positive'`` alone. Boxes without a mark are normal.
+    boxes that annotators marked as difficult enter it only with ``difficult='positive'``. Unmarked boxes are normal.
 
     Args:
         data_root: Folder of one year, such as ``data/VOCdevkit/VOC2012``, with ``ImageSets``, ``Annotations`` and
@@ -65,7 +65,7 @@ class VOC(MultiLabelReader):
         )
 
     def image_folders(self) -> list[str]:
-        """Return the paths of the image and annotation folders, which must exist and not be empty."""
+        """Return the paths of the image and annotation folders; :meth:`missing_files` names missing or empty ones."""
         return [self.data_prefix['img_path'], self.data_prefix['ann_path']]
 
     def load_data_list(self) -> list[dict]:

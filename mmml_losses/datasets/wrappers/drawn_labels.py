@@ -22,8 +22,8 @@ class DrawnLabels:
         source: :class:`SampleLabels` of the M samples inside all label wrappers, from before all changes.
         positions: (N,), position in ``source`` of each sample of the dataset; None if these are all M in order.
         labels: (N, C) int8, the labels of the dataset: 1 positive, 0 negative or unobserved, -1 unknown.
-        settings: Dict of the dataset's ``type`` (class name); for a label wrapper, of its ``settings()``. ``dataset``
-            in it has such a dict of the wrapped dataset; for a ``ConcatDataset``, ``datasets`` has a list of them.
+        settings: Dict that describes the dataset: ``settings()`` of a label wrapper, or else the class name as
+            ``type``. It has such a dict of the wrapped dataset under ``dataset``, or a list under ``datasets``.
     """
 
     source: SampleLabels

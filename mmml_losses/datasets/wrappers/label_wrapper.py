@@ -65,7 +65,7 @@ class LabelWrapper(LabelView):
     def relabel(self, samples: SampleLabels) -> np.ndarray:
         """Return the new labels, (N, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown.
 
-        ``samples`` holds those that :meth:`select` chose, with their old labels (the default result); do not change it.
+        ``samples`` has the samples of :meth:`select` with old labels, which the base class returns; do not change it.
         """
         return samples.labels
 

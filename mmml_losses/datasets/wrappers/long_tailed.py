@@ -125,7 +125,7 @@ class LongTailed(LabelWrapper):
 
 
 def _compare(counts: np.ndarray, published: np.ndarray, classes: tuple[str, ...]) -> str:
-    """Return a log text: classes whose ``counts`` (C,) differ from ``published``, that none do, or that C differs."""
+    """Return a log text: which classes' ``counts`` (C,) differ from ``published``, or that all agree or C differs."""
     if len(counts) != len(published):
         return f'published with {len(published)} classes, of which the dataset has {len(counts)}'
     different = [
@@ -162,7 +162,7 @@ class PublishedSplit:
     class_frequencies: np.ndarray
 
     def find(self, ids: Sequence[str | None]) -> Mapping[str, list[int]]:
-        """Return {image id: list of its positions in ``ids``} in published order, without those that ``ids`` lacks."""
+        """Return {image id: list of its positions in ``ids``} in published order; leave out images not in ``ids``."""
         places: dict[str, list[int]] = {image_id: [] for image_id in self.ids}
         for position, image_id in enumerate(ids):
             if image_id in places:

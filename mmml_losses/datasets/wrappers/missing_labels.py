@@ -235,7 +235,7 @@ class SinglePositive(LabelWrapper):
         return labels
 
     def _choose(self, rows: np.ndarray, weights: np.ndarray, samples: SampleLabels) -> np.ndarray:
-        """Draw one positive per sample in proportion to ``weights``; return indices in ``rows`` (their samples)."""
+        """Draw one positive per sample by ``weights`` (M,); return indices into ``rows`` (M,), the sample of each."""
         firsts = np.flatnonzero(np.diff(rows, prepend=-1))
         sizes = np.diff(firsts, append=len(rows))
         # The weights of a sample without any area are equal.

@@ -60,7 +60,8 @@ class ParetoCurve:
     def rank(self, labels: np.ndarray) -> np.ndarray:
         """Return the indices of the classes that have a positive in ``labels`` (N, C), from head to tail of the curve.
 
-        Largest number of images first, or for ``'co-occurrence'`` largest sum first; ties by images, then lower index.
+        Classes with the most images come first, or for ``'co-occurrence'`` with the largest sum in
+        :class:`ParetoCurve`. Ties go by images, then lower index.
         """
         joint = _count_joint_images(labels == POSITIVE)
         frequencies = joint.diagonal()
