@@ -1,4 +1,4 @@
-"""Hooks for MMEngine's Runner, and functions around it: check data, change a config's loss, build or resume it."""
+"""Hooks for MMEngine's Runner, and functions to check data, change a config's loss, and build or resume a Runner."""
 
 from .hooks.classifier_prior import ClassifierPriorHook
 from .hooks.detector_check import DetectorCheckHook

@@ -22,12 +22,12 @@ DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 def require_data(cfg: Config, config_file: str) -> list[tuple[dict, BaseDataset]]:
     """Raise a MissingDataError that lists the missing files of all datasets of a config. No annotations are loaded.
 
-    The error names ``config_file``, the path of ``cfg``, and tools for label files or a config that needs no download.
-    A dataset of this package that cannot be built raises a UsageError.
+    The error names ``config_file``, the path of ``cfg``, and suggests tools that make label files, or a config that
+    needs no download. A dataset of this package that cannot be built raises a UsageError.
 
     Returns:
-        A list of pairs (dict in the config, dataset built from it) for the datasets of this package that were built
-        without a placeholder. Pass it to :func:`with_datasets` so that a Runner need not build them again.
+        A list of pairs (dict in the config, dataset built from it) for datasets of this package; those whose pipeline
+        or wrapped dataset was not built are left out. With :func:`with_datasets` a Runner need not build them again.
     """
     found = _build_unloaded(cfg)
     incomplete = [dataset for _, dataset, _ in found if hasattr(dataset, 'missing_files') and dataset.missing_files()]
@@ -151,7 +151,8 @@ def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:
     """Build the dataset of a dataloader (``'train'``, ``'val'`` or ``'test'``); ``cfg`` loses its other dataloaders.
 
     Errors name ``config_file``, the path of ``cfg``. Files of other dataloaders may be missing, and images of this
-    package's readers, too. Image paths then lead to the folder of the annotations, and only the file names are right.
+    package's readers, too. If such images are missing, image paths lead to the folder of the annotations, and only the
+    file names are right.
 
     Raises:
         UsageError: The config has no such dataset, or the dataset cannot be built.

@@ -23,11 +23,11 @@ SIGMOID_BIAS = math.log(PRIOR / (1 - PRIOR))
 class ClassifierPriorHook(Hook):
     """Initialise the classifiers of a detector so that every class starts with a probability of 0.01.
 
-    MMDetection gives most dense heads biases whose *sigmoid* is 0.01. SPA maps logits to probabilities by another link,
-    through which they would be 3e-8, and training would take long to find the first object. RoI heads start with biases
-    of 0, which suit a softmax. The sigmoid of 0 is 0.5, and the loss of the negatives would outweigh all else. This
-    hook replaces such biases by the logits to which the loss gives 0.01. It changes neither trained classifiers nor
-    those that MMDetection initialises in another way (DETR, RPN).
+    MMDetection gives most dense heads biases whose *sigmoid* is 0.01. SPA maps logits to probabilities by another
+    function (link), which gives these biases 3e-8, and training would take long to find the first object. RoI heads
+    start with biases of 0, which suit a softmax. The sigmoid of 0 is 0.5, and the loss of the negatives would outweigh
+    all else. This hook replaces such biases by the logits to which the loss gives 0.01. It changes neither trained
+    classifiers nor those that MMDetection initialises in another way (DETR, RPN).
     """
 
     def before_train(self, runner: Runner) -> None:
@@ -69,7 +69,7 @@ def _untrained_biases(head: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
 
 
 def _starting_biases(link: Link, num_classes: int) -> Tensor:
-    """Return (C,) logits of probability 0.01, by the sigmoid for (scaled) SigmoidLink and PhiLink, else by ``link``."""
+    """Return (C,) logits of probability 0.01: by the sigmoid for (scaled) SigmoidLink or PhiLink, else by ``link``."""
     base = link
     while isinstance(base, ScaledLink) and base.base is not None:
         base = base.base

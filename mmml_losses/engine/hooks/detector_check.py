@@ -139,7 +139,7 @@ def _check_assigners(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
 
 
 def _check_link(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
-    """Raise a ValueError naming the loss's path ``place`` if head and loss differ in classes or in probabilities."""
+    """Raise a ValueError naming the loss's path ``place`` unless the head has the link's classes and scores by it."""
     kind, link = type(head).__name__, _with_link(loss)
     try:
         _probabilities_of_some_logits(loss.link, head.num_classes)

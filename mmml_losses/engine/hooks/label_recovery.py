@@ -36,10 +36,10 @@ class LabelRecoveryHook(Hook):
     The training set must have a label wrapper, which hides labels and knows the true ones. Only this hook reads the
     true labels: training is the same without it. On a GPU every step waits for the corrected labels. After each epoch
     the hook logs one line and passes values to the visualiser, at step 1 for the first epoch. They are the percentages
-    ``label_recovery/precision``, ``recall``, ``PPV`` and ``NPV`` (see :class:`mmml_losses.evaluation.LabelRecovery`;
-    one without labels to count is left out), and the counts ``num_hidden`` (truly positive labels not given as
-    positive), ``num_corrected`` (see the list below), ``num_recovered`` (both hidden and corrected labels) and
-    ``num_rejected`` (given negatives left undecided: by EM + APL those trained by entropy alone, by other losses none).
+    ``label_recovery/precision``, ``recall``, ``PPV`` and ``NPV`` (see :class:`mmml_losses.evaluation.LabelRecovery`; a
+    percentage of no labels is left out), and the counts ``num_hidden`` (truly positive labels not given as positive),
+    ``num_corrected`` (see the list below), ``num_recovered`` (labels both hidden and corrected) and ``num_rejected``
+    (given negatives that the loss leaves undecided: only EM + APL does, where it trains by entropy alone).
     Counts are summed over distributed processes. If several losses correct, such as those of ``ExpertsHead``,
     percentages pool all corrections and counts are means over the losses.
 
@@ -82,7 +82,7 @@ class LabelRecoveryHook(Hook):
             print_log(message, logger='current', level=logging.WARNING)
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Reset the counts, and register forward hooks on the losses that count corrected labels during the epoch."""
+        """Reset the counts, and register a forward hook on each loss, to count corrected labels during the epoch."""
         self._found = LabelRecovery.empty(self._labels.true.shape[1])
         # Only while an epoch runs, so that copies of the model, which other hooks make, are not watched.
         for loss, correction in self._corrections.items():
@@ -214,7 +214,8 @@ def find_corrections(model: nn.Module, threshold: float | None = None) -> dict[M
     """Return a dict from each loss that corrects labels to a function that returns its corrected targets (N, C).
 
     The function takes logits, targets and the loss's keywords. If no loss corrects, the dict is {}. With ``threshold``
-    it has the one loss of the model (several raise a ValueError), and labels with a higher probability become positive.
+    the dict has the model's one loss (several raise a ValueError), and its function makes labels of higher probability
+    positive.
     """
     if threshold is not None:
         inside = {part for loss in losses_of(model) for part in losses_of(loss)[1:]}

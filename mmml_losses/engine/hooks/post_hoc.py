@@ -120,7 +120,7 @@ class PostHocCalibrationHook(Hook):
         self._add_links(runner.val_evaluator)
 
     def before_test_epoch(self, runner: Runner) -> None:
-        """Let the test also report metrics after ``'phi'`` and fitted methods, unless its metrics only keep scores."""
+        """Let the test also report metrics after ``'phi'`` and fitted methods, unless no metric depends on scores."""
         metrics = runner.test_evaluator.metrics
         if not all(isinstance(metric, PredictionMetric) and not metric.measures_scores for metric in metrics):
             self._warn_of_missing('the checkpoint has none')

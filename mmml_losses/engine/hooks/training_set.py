@@ -100,7 +100,7 @@ def read_training_set(dataset: BaseDataset, num_classes: int | None = None) -> L
 
 
 def head_classes(model: nn.Module) -> int | None:
-    """Return ``num_classes`` of the first module (a head) with a part that has ``see_training_labels``, else None."""
+    """Return ``num_classes`` of the first module (a head) in which something has ``see_training_labels``; else None."""
     for module in model.modules():
         number = getattr(module, 'num_classes', None)
         if isinstance(number, int) and any(hasattr(part, 'see_training_labels') for part in module.modules()):
