@@ -33,7 +33,7 @@ class LossPlace(NamedTuple):
 
 
 def find_loss_place(cfg: Config, model: nn.Module) -> LossPlace:
-    """Return the loss in ``model``, found by ``cfg``, as LossPlace; raise a UsageError if it is not of this package."""
+    """Return the LossPlace of ``model``, by the place in ``cfg``; raise a UsageError unless it is of this package."""
     path, holders = find_loss(cfg.model)
     attributes = ['loss_module' if name == 'loss' else name for name in path]
     module = model if path else None
@@ -69,9 +69,9 @@ def check_loss(cfg: Config) -> None:
 def replace_loss(cfg: Config, loss: dict) -> None:
     """Replace the classification loss of a config in place, in each stage of a cascade.
 
-    In a detector, positives keep the weight of the old loss, unless ``loss`` sets ``loss_weight``. A loss of this
-    package gets ``use_sigmoid=True``, which detector heads read. Another loss keeps the old ``use_sigmoid=True``, but
-    not from a loss of this package in a RoI head, where other losses take a softmax.
+    In a detector, positives keep the weight of the old loss, unless ``loss`` sets ``loss_weight``. A new loss of
+    this package gets ``use_sigmoid=True``, which detector heads read. Any other new loss gets it if the old loss had
+    it, except in a RoI head whose old loss is of this package: such a head scores other losses by a softmax.
     """
     path, holders = find_loss(cfg.get('model'))
     if not holders:
@@ -114,8 +114,8 @@ def _alpha_of(loss: dict) -> float:
 def new_link(method: str, num_classes: int, base: Link | None = None) -> ScaledLink:
     """Return an unfitted link (logits to probabilities) by ``method``: ``'temperature'``, ``'platt'`` or ``'vector'``.
 
-    It scales the log-odds of the link ``base``. None is the default link of the loss that gets the new link;
-    without a loss, logits are taken for log-odds. Only ``'vector'`` needs ``num_classes``.
+    It scales the log-odds of the link ``base``. If ``base`` is None, a loss that gets the new link sets its own default
+    link as the base; without a loss, logits are taken for log-odds. Only ``'vector'`` needs ``num_classes``.
     """
     kind = METHODS[method]
     return kind(num_classes, base) if kind is VectorLink else kind(base)
@@ -137,7 +137,7 @@ def describe_link(link: ScaledLink, targets: Tensor) -> str:
 def phi_link_of(runner: Runner) -> Link:
     """Return the link that undoes the bias of Focal or ASL, with the parameters of the loss in a Runner's model.
 
-    Raise a UsageError unless the loss is Focal or ASL with the sigmoid link, or a sum whose first pointwise part is.
+    Raise a UsageError unless the loss (in a SumLoss, its first pointwise part) is Focal or ASL with the sigmoid link.
     """
     model = runner.model.module if is_model_wrapper(runner.model) else runner.model
     place = find_loss_place(runner.cfg, model)

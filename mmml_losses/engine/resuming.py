@@ -1,10 +1,10 @@
 """Resume a training so that it ends like an uninterrupted one, and open checkpoints safely.
 
 ``tools/train.py --resume`` calls :func:`train`, which finds the last checkpoint and checks it. The Runner loads model,
-optimiser, schedules and epoch from it. An interrupted epoch is repeated from its beginning. Other states:
+optimiser, schedules and epoch from it. An interrupted epoch is repeated from its beginning. What restores the rest:
 
 - Random numbers: :class:`EpochSeedHook` and :class:`mmml_losses.datasets.ClassAwareSampler` derive them from seed and
-  epoch. Persistent workers do not: ``--no-persistent-workers`` or :mod:`mmml_losses.procedures.self_train` ends them.
+  epoch. Persistent workers keep their first seed: ``--no-persistent-workers`` turns them off, as self-training does.
 - Values that losses keep per sample: ``SampleMemory`` (:mod:`mmml_losses.losses.core.memory`) writes them to the
   checkpoint, after :class:`mmml_losses.engine.TrainingSetHook` has shared them between processes.
 - Class frequencies: ``ClassFrequencies`` (:mod:`mmml_losses.losses.core.frequencies`) writes them to the checkpoint,
@@ -48,8 +48,9 @@ Plain = str | float | bool | None
 def train(cfg: Config, datasets: Sequence[tuple[dict, BaseDataset]] = ()) -> Runner:
     """Train the model of a config and return the Runner. Without ``resume``, load the weights of ``load_from``, if any.
 
-    With ``resume`` go on from that checkpoint, or without ``load_from`` from the latest in ``work_dir``. ``datasets``,
-    pairs from :func:`mmml_losses.engine.config_data.require_data`, are not built again.
+    With ``resume``, go on from the checkpoint ``load_from``; if it is None, from the latest checkpoint in ``work_dir``.
+    ``datasets``, pairs (dict in ``cfg``, dataset built from it), are used and not built again. They come from
+    :func:`mmml_losses.engine.config_data.require_data`.
     """
     resume, checkpoint = cfg.get('resume', False), cfg.get('load_from')
     if resume and checkpoint is None:
@@ -97,7 +98,7 @@ class EpochSeedHook(Hook):
 
 
 def latest_checkpoint(folder: str) -> Path | None:
-    """Return the path of the last checkpoint of a work folder, also of a moved folder; None without a checkpoint."""
+    """Return the path of the last checkpoint of a work folder, even if the folder was moved; None if there is none."""
     found = find_latest_checkpoint(folder) if Path(folder, 'last_checkpoint').is_file() else None
     if not found:
         return None
@@ -109,7 +110,8 @@ def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
     """Check a checkpoint before MMEngine opens it, and return the path of the local file to open.
 
     Download it from an http(s) address first: MMEngine would unpickle it without protection. Raise a CheckpointError if
-    it has more than weights and MMEngine's log. Log a warning if the checkpoint was trained with another loss.
+    loading could run code, because the file has objects that MMEngine does not save (torch below 2.6 only warns). Log
+    a warning if the checkpoint was trained with another loss than that of ``cfg``.
 
     Args:
         path: A file or an http(s) address.

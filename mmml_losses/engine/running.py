@@ -47,7 +47,8 @@ def dataloader_with_defaults(dataloader: ConfigDict, pin_memory: bool, collate: 
 def build_runner(cfg: Config, datasets: Sequence[tuple[dict, BaseDataset]] = ()) -> Runner:
     """Build the Runner of a config. If the config's loss cannot be built, raise a UsageError that names the loss.
 
-    ``datasets`` are pairs from :func:`mmml_losses.engine.config_data.require_data`, which are not built again.
+    ``datasets``, pairs (dict in ``cfg``, dataset built from it), are used and not built again. They come from
+    :func:`mmml_losses.engine.config_data.require_data`.
     """
     try:
         runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
@@ -63,10 +64,10 @@ def build_runner(cfg: Config, datasets: Sequence[tuple[dict, BaseDataset]] = ())
 
 
 def save_metrics(path: str | Path, metrics: Mapping[str, float], evaluator: Evaluator) -> None:
-    """Write ``metrics`` into one file, and as the key ``details`` the evaluator's :func:`details_of`, if not empty.
+    """Write ``metrics`` into one file, with further results (:func:`details_of`), if any, under the key ``details``.
 
-    The path ends in ``.json``, where NaN and infinity become null, in ``.yaml`` or in ``.pkl``. An error leaves no
-    half-written file.
+    The suffix of ``path`` selects the format: ``.json`` (NaN and infinity become null), ``.yaml`` or ``.pkl``. An
+    error leaves no half-written file.
     """
     path = Path(path)
     details = evaluator.details() if isinstance(evaluator, MultiLabelEvaluator) else details_of(evaluator.metrics)
