@@ -17,7 +17,7 @@ MEASURES = (*BIN_MEASURES, 'brier', 'nll', *LINE_MEASURES)
 
 
 class ImageSums(NamedTuple):
-    """Per-image ``sums`` (N, K); ``read`` turns (R, K) sums of resamples into a dict from measure to (R,) values."""
+    """K statistics of each image in ``sums``; ``read`` computes measures from their totals over resampled images."""
 
     sums: np.ndarray  # (N, K)
     read: Callable[[np.ndarray], dict[str, np.ndarray]]  # from (R, K) sums of R resamples to (R,) values by measure

@@ -52,7 +52,7 @@ def rank_rows(
 
 
 def count_pooled(positives: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Count known entries of all (scores, labels) blocks at or above each of V ascending scores ``positives``: (V,)."""
+    """Return (V,): how many known entries of all blocks are at or above each of the ascending scores ``positives``."""
     integer = INTEGERS[positives.dtype]
     keys, table = _ordered(positives.view(integer)), np.empty(LARGEST_TABLE + 2, np.int32)
     counts = np.zeros(len(positives) + 1, np.int64)
@@ -63,7 +63,7 @@ def count_pooled(positives: np.ndarray, blocks: Iterable[tuple[np.ndarray, np.nd
 
 
 def _ordered(bits: np.ndarray) -> np.ndarray:
-    """Turn floats viewed as signed integers (bits) into integers in their order (keys; -0.0 is 0), or keys to bits."""
+    """Turn float bits, as signed integers, into keys: integers that sort like the floats (-0.0 is 0). Or undo this."""
     return np.where(bits < 0, np.iinfo(bits.dtype).min - bits, bits)
 
 
@@ -184,7 +184,7 @@ def _fill_table(positives, table):
     """Cut the range of the ascending keys ``positives`` into intervals of 2^s integers, fill ``table``, return s.
 
     ``table[i]`` is the index of the first positive in interval i or after it, or the number of positives if there is
-    none. Interval 0 lies below all positives, interval 1 begins at the first. Variables call an interval a part.
+    none. Interval 0 lies below all positives, interval 1 begins at the first. The code calls an interval a part.
     """
     num_positives = len(positives)
     num_parts = 64
@@ -251,7 +251,7 @@ def _count_between(keys, num_keys, positives, table, shift, counts, of_parts, is
 
 @compiled
 def evaluate_subtree(conditions, depth, table):
-    """Evaluate a query with 0 to ``depth`` excluded classes added, as :func:`.retrieval.queries.evaluate_subtree`."""
+    """Evaluate a query alone and with up to ``depth`` excluded classes: :func:`.retrieval.queries.evaluate_subtree`."""
     num_classes, num_images = len(table.starts) - 1, table.log_scores.shape[1]
     counts, totals = np.zeros(depth + 1, np.int64), np.zeros(depth + 1)
     scores, images = np.empty((depth + 1, num_images)), np.empty((depth + 1, num_images), np.int32)

@@ -116,10 +116,11 @@ class LabelSummary:
         )
 
     def to_dict(self) -> dict:
-        """Return a dict for JSON: totals ``before`` and ``after`` (dicts), the total of each change, and class groups.
+        """Return a dict for JSON: dicts ``before`` and ``after`` with totals, numbers of changes (``num_hidden``, …).
 
-        ``groups`` and ``groups_before`` hold numbers of classes. The list ``classes`` holds a dict for each class: its
-        name, group and counts. ``class_frequencies`` and ``num_samples`` (after) fit the losses' arguments so named.
+        ``groups`` and ``groups_before`` map each group to its number of classes. The list ``classes`` holds a dict for
+        each class: its name, group and counts. ``class_frequencies`` and ``num_samples``, counted after the change, are
+        values for the arguments of losses with these names.
         """
         group_of = {index: name for name, members in self.groups.items() for index in members}
         per_class = dict(before=self.before.counts, after=self.after.counts, unknown=self.after.unknown)
@@ -178,7 +179,7 @@ def summarize_labels(
         classes: Names of the C classes.
         observed: (N, C) labels that the dataset returns: 1, 0, -1 for unknown, or soft values in [0, 1].
         true: (N, C) labels of the same images before the change. None if no label was changed.
-        original: (M, C) labels of all images before some images were left out. None if no image was left out.
+        original: (M, C) labels of all images, also of those left out, before the change. None if none was left out.
         medium_from: Fewest images of a medium class, by default 20; a class with fewer is a tail class.
         head_from: Fewest images of a head class, by default 100.
     """

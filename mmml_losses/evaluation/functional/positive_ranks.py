@@ -130,7 +130,7 @@ def _count_below(ascending: np.ndarray, values: np.ndarray, num_values: np.ndarr
     """Count, for each value, the entries of its row in ``ascending`` (R, E) that are below the value.
 
     ``values`` (V,) hold ``num_values[0]`` values of the first row, then those of the second row, and so on. Return (V,)
-    counts, row by row. The counts of one row may be in another order than its values.
+    counts, row by row. Within a row, they may be in another order than the values: the caller sorts them.
     """
     if len(ascending) < MANY_ROWS:
         values_of_rows = np.split(values, np.cumsum(num_values)[:-1])

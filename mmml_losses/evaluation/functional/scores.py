@@ -141,7 +141,7 @@ class CalibrationLine(NamedTuple):
             negatives (both may equal it), so the likelihood has no maximum; the slope is ``inf`` (``-inf`` if positives
             lie below), the intercept NaN. ``'constant'``: all p are equal. ``'one label'``: only positives or only
             negatives. ``'empty'``: no known pair. Slope, intercept are NaN in these three cases. ``'not converged'``:
-            the line after the last step, only where a single pair keeps the labels from being separable.
+            the line of Newton's last step, not the best one; only if a single pair keeps labels from being separable.
     """
 
     slope: float
@@ -150,7 +150,7 @@ class CalibrationLine(NamedTuple):
 
 
 class LogOddsRange(NamedTuple):
-    """Mean and range of the log-odds of known pairs; ``low`` and ``high`` are (2,), of negatives and of positives."""
+    """Mean log-odds of all known pairs; least (``low``) and greatest (``high``) of [negatives, positives], as (2,)."""
 
     num_pairs: int
     num_positives: int
@@ -210,7 +210,8 @@ def fit_line(probabilities: np.ndarray, labels: np.ndarray, clip: float) -> Cali
 def _guess(probabilities: np.ndarray, labels: np.ndarray, clip: float, known: LogOddsRange) -> np.ndarray:
     """Return the (2,) start of Newton's method: offset and slope of a line over (log-odds - mean) / width of ``known``.
 
-    It is fitted to every k-th row of a large matrix. Without such a fit, it is flat: the log-odds of the positive rate.
+    The line is fitted to every k-th row of a large matrix. For a small matrix, or if this fit fails, its slope is 0 and
+    its offset is the log-odds of the positive rate.
     """
     stride = probabilities.size // arrays.BLOCK_ENTRIES
     if 1 < stride < len(probabilities):

@@ -35,7 +35,7 @@ class RetrievalMean(NamedTuple):
     Attributes:
         value: The mean in [0, 1] over all queries with a relevant image; NaN without such a query.
         half_width: Half the width of the 95 % interval around ``value``; 0 when every query was evaluated. NaN if
-            ``value`` is NaN, or if a sampled query is the only one with its numbers of required and excluded classes.
+            ``value`` is NaN, or if a single query was sampled for some numbers of required and excluded classes.
         num_queries: Number of queries with a relevant image; an estimate when queries were sampled.
         num_evaluated: Number of queries whose average precision is in the mean.
         num_skipped: Number of queries without a relevant image, left out; an estimate when queries were sampled.
@@ -98,9 +98,9 @@ def query_retrieval(
 
     All queries with :math:`|P| \ge` ``min_positives`` and :math:`|P| + |N| \le` ``max_conditions`` are evaluated if
     there are at most ``budget``. Otherwise a sample is evaluated. Its strata are the queries of equal (:math:`|P|`,
-    :math:`|N|`). All queries of a stratum with a relevant image are equally likely (:class:`.sampling.StratumSampler`).
-    Larger strata get more queries (:func:`.sampling.share_out`, which also chooses small strata to evaluate whole). The
-    means have 95 % intervals (:func:`combine`).
+    :math:`|N|`). In a stratum, all queries that have a relevant image are equally likely
+    (:class:`.sampling.StratumSampler`). Larger strata get more queries (:func:`.sampling.share_out`, which also chooses
+    small strata to evaluate whole). The means have 95 % intervals (:func:`combine`).
 
     Args:
         probabilities: (N, C) predicted probabilities :math:`\eta` in [0, 1].
@@ -279,7 +279,7 @@ def _all_strata(
 
 
 def _load(use_numba: bool | None) -> ModuleType:
-    """Return the module of query functions: False numpy, True compiled (or raise), None compiled if possible."""
+    """Return the module of query functions: numpy's (False), compiled (True, or raise), compiled if possible (None)."""
     if use_numba and not has_numba():
         raise ValueError('use_numba must be False or None where numba is not installed, got True')
     kernels = None if use_numba is False else import_compiled('retrieval', required=bool(use_numba))

@@ -189,7 +189,7 @@ def relevant_images(labels: ArrayLike, positives: Collection[int], negatives: Co
 
 
 def _index_of(name: str, class_names: Sequence[str], text: str) -> int | None:
-    """Return the index of class ``name``, case aside if none is equal, or None; raise for several, quoting ``text``."""
+    """Return the index of class ``name``, or None; ignore case if none is equal. Several raise, quoting ``text``."""
     same = [index for index, known in enumerate(class_names) if known == name]
     found = same or [index for index, known in enumerate(class_names) if known.lower() == name.lower()]
     if len(found) > 1:

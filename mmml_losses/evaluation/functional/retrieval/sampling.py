@@ -26,7 +26,7 @@ QUERIES_AT_A_TIME = 500
 
 @dataclass(frozen=True)
 class Stratum:
-    """Number and mean average precision of all queries with :math:`|P|` required and :math:`|N|` excluded classes."""
+    """Counts, mean average precision and variances of queries with some number of required and excluded classes."""
 
     size: int  # number of queries
     num_queries: float  # number of queries with a relevant image, or its estimate
@@ -37,14 +37,14 @@ class Stratum:
 
     @classmethod
     def of_all(cls, size: int, num_queries: int, total: float) -> 'Stratum':
-        """Build a stratum from all ``size`` queries; ``total`` sums the ``num_queries`` defined average precisions."""
+        """Build a stratum from all its queries; ``total`` sums the APs of ``num_queries`` with a relevant image."""
         return cls(size, num_queries, 0.0, total / num_queries if num_queries else nan, 0.0, num_queries)
 
 
 class StratumSampler:
     r"""Sampler of queries with :math:`|P|` required classes, :math:`|N|` excluded classes and a relevant image.
 
-    All these queries are equally likely. Let M be their number. The method that accepts more draws is used, of these:
+    All these queries are equally likely. Let M be their number. Of two methods, that with more accepted draws is used:
 
     - Draw any query and accept it if an image is relevant. The accepted fraction is :math:`M / U`, with U the number of
       all queries.
@@ -71,7 +71,7 @@ class StratumSampler:
         self._cumulative = np.cumsum(np.array(answered, dtype=np.float64)[places.ravel()])
 
     def draw(self, seed: tuple[int, ...], num_draws: int, num_wanted: int) -> tuple[np.ndarray, int]:
-        """Draw ``num_draws`` queries by ``seed``; return (first ``num_wanted`` accepted, as rows; number accepted)."""
+        """Draw ``num_draws`` queries; return (first ``num_wanted`` accepted, as rows; number of all accepted)."""
         generator = np.random.default_rng([*seed, *self.counts])
         step = max(1, CHUNK_ENTRIES // (8 * self.table.num_classes))
         kept, num_accepted = np.empty((0, sum(self.counts)), dtype=np.int64), 0
@@ -83,7 +83,7 @@ class StratumSampler:
         return kept, num_accepted
 
     def estimate(self, num_draws: int, num_accepted: int, precisions: np.ndarray) -> Stratum:
-        """Estimate the Stratum: ``num_queries`` is ``cover * num_accepted / num_draws``, ``mean`` of ``precisions``."""
+        """Estimate the Stratum from the accepted fraction of draws and the APs ``precisions`` of evaluated queries."""
         share, known = num_accepted / num_draws, len(precisions)
         return Stratum(
             size=self.size,
@@ -155,9 +155,9 @@ def sample_strata(
 def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, int]) -> dict[Counts, int]:
     """Return a dict from (number of required, of excluded classes) of a stratum to its number of queries in the sample.
 
-    Strata that are better evaluated whole are not in the dict. Of ``total``, a tenth goes to all strata equally, so
-    that each has an interval. Half goes to strata in proportion to their queries with a relevant image, which makes the
-    overall mean precise. The rest is divided equally between the numbers of conditions (required plus excluded).
+    A stratum is not in the dict if evaluating all its queries costs no more than a sample. Of ``total``, a tenth goes
+    to all strata equally, so that each has an interval. Half goes to strata in proportion to their queries with a
+    relevant image, which makes the overall mean precise. The rest is divided equally between the numbers of conditions.
 
     Args:
         total: Number of queries to evaluate.
@@ -205,7 +205,7 @@ def all_queries(num_classes: int, counts: Counts) -> np.ndarray:
 
 
 def _distinct(generator: np.random.Generator, sizes: np.ndarray, number: int) -> np.ndarray:
-    """Draw ``number`` distinct integers in [0, size), uniformly, for each of n ``sizes``: (n, number), sorted rows."""
+    """Draw ``number`` distinct integers in [0, size) for each of n ``sizes``; return (n, number), ascending in rows."""
     chosen = np.empty((len(sizes), number), dtype=np.int64)
     for column in range(number):
         value = generator.integers(0, sizes - column)
@@ -217,6 +217,6 @@ def _distinct(generator: np.random.Generator, sizes: np.ndarray, number: int) ->
 
 
 def _nth(flags: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """Return (n, k) columns: entry (i, j) is where true value number ``ranks[i, j]``, from 0, lies in ``flags[i]``."""
+    """Return (n, k) column indices: (i, j) is where true value number ``ranks[i, j]``, from 0, is in ``flags[i]``."""
     order = np.cumsum(flags, axis=1, dtype=np.int32)
     return np.stack([(order <= rank[:, None]).sum(axis=1) for rank in ranks.T], axis=1) if ranks.size else ranks
