@@ -38,7 +38,8 @@ class MultiLabelAP(PredictionMetric):
         empty: ``'skip'`` leaves classes (samples) without a positive out of the means, ``'zero'`` counts them as 0,
             ``'error'`` raises an error. By default ``'zero'`` for ``'mmpretrain'`` and ``'asl'``, else ``'skip'``.
         convention: Definition of average precision (:mod:`mmml_losses.evaluation.functional.average_precision`):
-            ``'exact'``, or as in published figures ``'voc11'`` or, without ``'AP@micro'``, ``'mmpretrain'``, ``'asl'``.
+            ``'exact'``, or as in published figures ``'voc11'``, ``'mmpretrain'`` or ``'asl'``. The last two do not
+            define ``'AP@micro'``: an error is raised if ``items`` contain it.
         prefix: Prefix of the metric names; ``multi-label`` by default.
 
     Attributes:

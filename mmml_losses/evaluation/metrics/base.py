@@ -27,8 +27,8 @@ class PredictionMetric(BaseMetric):
     Each sample is counted once, by its ``sample_idx`` (index in the dataset). Without ``sample_idx``, or for joined
     datasets, the sampler must deal samples to the ranks in turn and repeat samples only at the end.
 
-    A subclass implements :meth:`compute_metrics`. If it needs more than scores and labels, it lists all attributes that
-    it needs in :attr:`columns`. A :class:`MultiLabelEvaluator` collects predictions once for several metrics.
+    A subclass implements :meth:`compute_metrics`. If it needs more than scores and labels, it lists in :attr:`columns`
+    all attributes of Predictions that it needs. MultiLabelEvaluator collects predictions once for several metrics.
 
     Args:
         prefix: Prefix of the metric names; ``multi-label`` by default.

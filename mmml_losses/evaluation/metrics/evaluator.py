@@ -103,7 +103,7 @@ class MultiLabelEvaluator(Evaluator):
     def details(self) -> dict[str, dict]:
         """Return a dict from ``prefix/ClassName`` to the metric's ``details()``, its further results as a dict.
 
-        For recalibrated scores, a key is like ``prefix/phi/ClassName``. Other projects' metrics and {} are left out.
+        Recalibrated scores have keys like ``prefix/phi/ClassName``. Other projects' metrics, empty dicts are left out.
         """
         return details_of([*self.metrics, *self._recalibrated])
 
@@ -168,9 +168,9 @@ def _protect(predictions: Predictions) -> None:
 
 
 def details_of(metrics: Iterable[BaseMetric]) -> dict[str, dict]:
-    """Return a dict from ``prefix/ClassName`` (repeated: ``prefix/ClassName 2``) to :meth:`PredictionMetric.details`.
+    """Return a dict from ``prefix/ClassName`` to the metric's ``details()``, its further results as a dict.
 
-    Metrics of other projects, and metrics whose details are {}, are left out.
+    A repeated key gets a number: ``prefix/ClassName 2``. Other projects' metrics and empty dicts are left out.
     """
     found: dict[str, dict] = {}
     for metric in metrics:

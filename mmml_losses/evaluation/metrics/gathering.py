@@ -215,7 +215,7 @@ def decode_texts(rows: Tensor) -> list[str]:
 
 
 class Column(NamedTuple):
-    """Entry of ``COLUMNS``: function from n data samples to (n, w) rows, and ``dtype`` and ``fill`` of a RowStore."""
+    """Kind of rows to keep: ``read`` turns n data samples into (n, w) rows for a RowStore of ``dtype`` and ``fill``."""
 
     read: Callable[[Sequence[dict]], Tensor]
     dtype: torch.dtype
@@ -304,9 +304,9 @@ class PredictionCollector:
         return len(self._stores['scores'])
 
     def read(self, data_samples: Sequence[dict], num_classes: int = 0) -> dict[str, Tensor]:
-        """Return a dict from column name to (n, w) rows of a batch, checked but not kept: {} for no samples.
+        """Return a dict from column name to (n, w) rows of a batch, checked but not kept; an empty dict for no samples.
 
-        An invalid batch raises a ValueError. ``num_classes`` is 0 if the first sample defines the number of classes.
+        An invalid batch raises a ValueError. If ``num_classes`` is 0, kept batches or the first sample define it.
         """
         if not data_samples:
             return {}
