@@ -42,7 +42,7 @@ def em_apl_loss(
         logits: (N, C) logits, :math:`p` is their sigmoid. The loss has this shape, with 0 for unknown labels.
         targets: (N, C) labels; 1 positive, 0 unobserved, -1 unknown, or a soft label between 0 and 1.
         pseudo_negatives: (N, C) soft labels :math:`s` in [0, 1] of the pseudo-negatives, -1 for all other labels. Used
-            only where ``targets`` is 0. (The authors' code writes :math:`-s` into ``targets``; here that is unknown.)
+            only where ``targets`` is 0. (The authors write :math:`-s` into ``targets``; here, do not: -1 is unknown.)
         alpha: Weight of the entropy of unobserved labels.
         beta: Weight :math:`\beta` of the pseudo-negatives.
     """

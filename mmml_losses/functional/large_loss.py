@@ -146,8 +146,8 @@ def large_loss_permanent_correction(
         negative: Cost of an unobserved label as a function of its logit.
 
     Returns:
-        A tuple (values, corrected): (N, C), one value per label; and a new boolean (N, C), the corrections so far of
-        labels with target 0.
+        A tuple (values, corrected): (N, C), one value per label; and a new boolean (N, C), True for unobserved labels
+        (target 0) that were corrected earlier or in this batch.
     """
     targets = targets.to(logits.dtype)
     if corrected is not None:

@@ -74,8 +74,8 @@ def spa_link(logits: Tensor, **parameters: float) -> Tensor:
         a = \frac{k^-}{\zeta^-}\,\sigma(k^-(v - b^-)),\qquad
         b = \frac{k^+}{\zeta^+}\,\sigma(-k^+(v - b^+))
 
-    There the derivative of the expected loss, :math:`\eta\,\ell_+(v) + (1 - \eta)\,\ell_-(v)`, is 0: SPA is strictly
-    proper. Eq. 17 of the paper has the opposite signs in both sigmoids, and would fall as the logit grows.
+    For this :math:`\eta`, the expected loss :math:`\eta\,\ell_+(v) + (1 - \eta)\,\ell_-(v)` has derivative 0 at
+    :math:`v`: SPA is strictly proper. Eq. 17 of the paper has the opposite signs in both sigmoids, and falls with v.
 
     Args:
         logits: Logits :math:`v` of any shape. The probabilities have this shape.

@@ -87,7 +87,7 @@ class _PairLoss(torch.autograd.Function):
 
 
 def _at_once(logits: Tensor, targets: Tensor, positive: Term, negative: Term) -> tuple[Tensor, Tensor]:
-    """Compute both terms at every label, so no shape depends on data. Return (losses, derivatives by the logits)."""
+    """Compute both terms at every label, in shapes fixed for compiled code. Return (losses, derivatives by logits)."""
     all_known = visits_values(targets) and targets.numel() and targets.amin().item() >= 0
     negative_value, negative_slope = _own(negative, logits)
     positive_value, positive_slope = _own(positive, logits)

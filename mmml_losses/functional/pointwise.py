@@ -126,7 +126,7 @@ def asymmetric_loss(
         gamma_positive: Focusing power :math:`\gamma^+` of positives. The authors' class has 1, they trained with 0.
         gamma_negative: Focusing power :math:`\gamma^-` of negatives.
         margin: Probability shift :math:`m`, in [0, 1), of negatives: :math:`p_m = \max(p - m, 0)`.
-        detach_weight: Whether the factors with powers are constants for the gradient. ASL's code has both.
+        detach_weight: Whether the factors with powers are constants for the gradient. ASL's code offers both.
     """
     check_at_least_0(gamma_positive=gamma_positive, gamma_negative=gamma_negative)
     if not 0 <= margin < 1:
@@ -247,8 +247,8 @@ def las_loss(
 def balanced_leverage(positive_leverage: float, expected_positives: float, num_classes: int) -> float:
     r"""Return the weight of unobserved labels in LASD by Theorem 5.4, :math:`\frac{1 + \lambda^+(n - 1)}{K - n}`.
 
-    It balances the :math:`n` expected positives of an image and its :math:`K - n` negatives; with one class, it is 1.
-    Otherwise ValueError unless :math:`0 < n < K`. :math:`\lambda^+` (``positive_leverage``) weighs pseudo-positives.
+    It balances the :math:`n` expected positives of an image and its :math:`K - n` negatives, for :math:`K` classes and
+    a weight :math:`\lambda^+` of pseudo-positives. With one class it is 1; else raise ValueError unless 0 < n < K.
     """
     if num_classes == 1:
         return 1.0

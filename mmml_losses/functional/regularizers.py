@@ -76,7 +76,7 @@ def _label_pairs(log_odds: Tensor, targets: Tensor) -> Tensor:
 
 
 def _positive_blocks(targets: Tensor) -> zip:
-    """Iterate over positives of (N, C) targets in blocks of 65536 / C (GPU: more), as (row indices, column indices)."""
+    """Yield (row indices, column indices) of the positives in (N, C) targets, 65536 / C of them at once (GPU: more)."""
     block = BLOCK if targets.device.type == 'cpu' else ACCELERATOR_BLOCK
     rows = max(block // max(targets.size(1), 1), 1)
     sample, label = (targets == 1).nonzero(as_tuple=True)

@@ -96,7 +96,8 @@ def cb_focal_loss(
         targets: (N, C) labels; 1 positive, 0 negative, -1 unknown (the loss is 0), or a soft label.
         class_frequencies: (C,), number of training images with each class.
         beta: In [0, 1); 0 weighs all classes alike, towards 1 the weights become the inverse frequency.
-        mode: ``'by_class'``: one weight per class. ``'average_n'``, ``'average_w'``, ``'min_n'``: one weight per image.
+        mode: ``'by_class'``: one weight per class. Others: one weight per image, by the mean frequency of its positive
+            classes (``'average_n'``), their mean weight (``'average_w'``) or the rarest of them (``'min_n'``).
         gamma: Focusing power; 0 turns the focal loss into BCE.
         balance: Factor of the whole loss, 2 in the code of DB.
     """

@@ -21,7 +21,8 @@ class Sets:
     """Split the labels of a batch into sets, and sum scores over the positives or negatives of each set.
 
     A loss written with this class works for all kinds of sets. The sums take (N, C) scores, one per label, and return
-    one number per set in a flat tensor: first the rows (:meth:`split` drops padding), then the columns of each bucket.
+    one number per set in a flat tensor: rows, then columns (or the ``'joint'`` set) by bucket. Rows of unknown labels
+    fill the last bucket; :meth:`split` drops them.
 
     Args:
         targets: (N, C) labels; 1 positive, 0 negative, -1 unknown. Unknown labels are in no set.
@@ -58,10 +59,10 @@ class Sets:
     def opponents(
         self, positive_scores: Tensor, negative_scores: Tensor, positive_scale: float = 1.0, negative_scale: float = 1.0
     ) -> tuple[Tensor, Tensor]:
-        """Return (:meth:`positives`, :meth:`negatives`) of their scores and scales, skipping sets without positives.
+        """Return (:meth:`positives` of the positive scores, :meth:`negatives` of the negative ones), to be added.
 
-        It is for losses that are 0 in such sets: there, only the sum of the two numbers has a meaning, it is a large
-        negative number. Sets are skipped only if this saves time: few classes of a dataset are in an image.
+        To save time, the negatives of sets without positives may be skipped. The sum of the two numbers of such a set
+        is a large negative number in any case. So use the method for losses that are 0 in sets without positives.
         """
         narrow = self._narrowed()
         if narrow is None:
@@ -131,7 +132,7 @@ class Sets:
     def _narrowed(self) -> 'list[_Narrowed] | None':
         """Select the rows, columns or both (by ``way``) with a positive label, as a list of :class:`_Narrowed`.
 
-        Return None for ``'joint'``, on a GPU, in compiled code, below ``MANY_LABELS`` labels, or if over half have one.
+        Return None for ``'joint'``, on a GPU, in compiled code, below ``MANY_LABELS`` labels, or if most have one.
         """
         # A GPU would have to be waited for, and compiled code has no shapes that depend on the data.
         known = self.targets.device.type == 'cpu' and not torch.compiler.is_compiling()
@@ -165,7 +166,7 @@ class _Narrowed(NamedTuple):
         sets: A :class:`Sets` object of the selected rows or columns alone.
         dim: 0 if rows are selected, 1 if columns are selected.
         chosen: 1-D indices of the selected rows or columns.
-        shape: Shape of the numbers of all sets: (rows,) or (buckets, columns).
+        shape: Shape with one number for each set, selected or not: (rows,) or (buckets, columns).
     """
 
     sets: Sets
@@ -192,7 +193,7 @@ class _Narrowed(NamedTuple):
 
 
 def _some_positive(targets: Tensor, dim: int) -> tuple[Tensor, int]:
-    """Return (indices of the rows with a positive, number of all rows); for ``dim=0``, of the columns.
+    """Return (1-D indices of the rows with a positive, number of all rows) for ``dim=1``; of columns for ``dim=0``.
 
     Index 0 is always included: without a positive anywhere, the loss must still be a function of some logits.
     """
@@ -225,7 +226,7 @@ def _known(targets: Tensor) -> Tensor:
 def _log_sum_exps(
     scores: Tensor, targets: Tensor, side_of: Callable[[Tensor], Tensor], scale: float, views: list[tuple[int, ...]]
 ) -> tuple[Tensor, ...]:
-    """Return log-sum-exps over dim 1 of ``scale * scores`` in each shape ``views``, where ``side_of(targets) > 0``."""
+    """Return log-sum-exps of ``scale * scores`` where ``side_of(targets) > 0``, over dim 1 of each view (a shape)."""
     return _LogSumExp.apply(scores, targets, side_of, scale, views) if views else ()
 
 

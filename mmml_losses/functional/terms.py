@@ -133,7 +133,7 @@ def exact_softplus(logits: Tensor) -> Tensor:
 
 
 def _mirrored_bce(mirrored: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (costs, derivatives by logits) of :class:`BCEPositive` at ``-mirrored``; overwrite ``mirrored``."""
+    """Return (costs, derivatives) of :class:`BCEPositive` at the logits ``-mirrored``; overwrite ``mirrored``."""
     return exact_softplus(mirrored), mirrored.sigmoid_().neg_()
 
 
@@ -209,7 +209,7 @@ class AsymmetricPositive(Term):
 
     Args:
         gamma: Focusing power :math:`\gamma`: a larger one lowers the cost of easy positives.
-        detach_weight: Whether the weight :math:`(1 - p)^{\gamma}` is constant for the gradient; ASL's code has both.
+        detach_weight: Whether the weight :math:`(1 - p)^{\gamma}` is constant for the gradient; ASL's code offers both.
     """
 
     gamma: float = 0.0
@@ -262,7 +262,7 @@ class FocalMarginPositive(Term):
 
 
 def _mirrored_focal(mirrored: Tensor, gamma: float, detach_weight: bool = False) -> tuple[Tensor, Tensor]:
-    """Return (costs, derivatives by logits) of :class:`AsymmetricPositive` at ``-mirrored``; overwrite ``mirrored``."""
+    """Return (costs, derivatives) of :class:`AsymmetricPositive` at logits ``-mirrored``; overwrite ``mirrored``."""
     value, slope = _focused(exact_softplus(mirrored), mirrored.sigmoid_(), gamma, detach_weight)
     return value, slope.neg_()
 
@@ -463,7 +463,7 @@ class Stretched(TermOfTerm):
 
 @dataclass(frozen=True)
 class FunctionTerm(Term):
-    """Term from a plain ``function`` of logits. ``declared`` maps logits to (costs, derivatives); None for autograd."""
+    """Term from a plain ``function``. ``declared`` maps logits to (costs, derivatives); None leaves it to autograd."""
 
     function: Callable[[Tensor], Tensor]
     declared: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
@@ -578,7 +578,7 @@ _declared: dict[Callable, Callable] = {}
 
 
 def value_and_slope_of(function: Callable) -> Callable[[Callable], Callable]:
-    """Return a decorator for a function from logits to (costs, derivatives) of ``function``. Deprecated: use Term."""
+    """Return a decorator that registers how to compute (costs, derivatives) of ``function``. Deprecated: use Term."""
     warnings.warn('value_and_slope_of is superseded by subclasses of Term', DeprecationWarning, stacklevel=2)
 
     def declare(value_and_slope: Callable) -> Callable:
