@@ -2,10 +2,10 @@
 
 In all functions, :math:`n_c` is the number of training images with class :math:`c` (``class_frequencies``, (C,)) and
 :math:`M` the number of training images (``num_samples``). To keep results finite, a class without images counts as one
-with one image, and a class in every image as one that one image lacks. An unknown label (-1) does not count as
+with one image, and a class in all :math:`M` images as one with :math:`M - 1`. An unknown label (-1) does not count as
 positive, a soft label counts by its value. Gradients do not flow through targets.
 
-RW, CB and DB follow the published code of DB (Wu et al., 2020), which the paper of DR compares with, too.
+RW, CB and DB follow the published code of DB (Wu et al., 2020). The paper of DR (``dr_loss``) compares with these, too.
 """
 
 import math
@@ -63,7 +63,7 @@ def class_balanced_weights(
         mode: ``'by_class'`` returns :math:`w(n_c)` for each class. The others return one weight for each image:
             ``'average_n'`` is :math:`w` of the mean :math:`n_c` of its positive classes, ``'average_w'`` the mean
             :math:`w(n_c)` of its positive classes, ``'min_n'`` :math:`w` of the smallest :math:`n_c` of its positive
-            classes. An image without positives has weight :math:`1 - \beta`, as for :math:`n = \infty` (DB: NaN).
+            classes. An image without positives has :math:`1 - \beta`, as for :math:`n = \infty` (NaN in DB's code).
 
     Returns:
         (1, C) for ``'by_class'``, otherwise (N, 1).

@@ -43,10 +43,10 @@ class EMLoss(FunctionLoss):
 class EMAPLLoss(FunctionLoss):
     """EM + APL, entropy maximisation with asymmetric pseudo-labelling (Zhou et al., 2022).
 
-    The first epochs (warm-up) are :class:`EMLoss`. Each later epoch starts by adding pseudo-negatives to all earlier
-    ones: in each class, those of the other unobserved labels (0) whose probabilities were lowest in the previous epoch.
-    A pseudo-negative costs BCE against this probability, its soft label for the rest of the training. Other labels cost
-    as in :class:`EMLoss`. Each later epoch adds the same number in a class and the last reaches ``negative_share``.
+    The first epochs (warm-up) are :class:`EMLoss`. At the start of each later epoch, in each class, the unobserved
+    labels (0) with the lowest probabilities in the previous epoch become pseudo-negatives, in addition to the earlier
+    ones. Their number grows evenly until the last epoch reaches ``negative_share``. A pseudo-negative costs BCE against
+    that probability, its soft label for the rest of the training. Other labels cost as in :class:`EMLoss`.
 
     The loss needs ``sample_idx``. For each label of the training set it stores two log-odds of two bytes: the latest
     prediction and, of a pseudo-negative, the soft label. The checkpoint has both. If a sample occurs several times in
@@ -189,7 +189,7 @@ class ROLELoss(MultiLabelLoss):
     The loss needs ``sample_idx``. Before the first call it also needs the labels of the training set, to know the
     observed positives; ``TrainingSetHook`` passes them. A sample whose labels differ from those raises an error.
 
-    ``'mean'`` is over known labels. Added is :class:`EPRLoss`'s regulariser, averaged over predictions and estimates.
+    ``'mean'`` is over known labels. Added is :class:`EPRLoss`'s regulariser: half for predictions, half for estimates.
 
     Args:
         num_samples: Number of samples of the training set.

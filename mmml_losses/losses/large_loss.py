@@ -89,11 +89,11 @@ class LargeLossCorrection(LargeLoss):
     mode it reads these corrections and stores no new ones.
 
     Args:
-        relative_increase: By how much the corrected fraction of the known labels of a batch grows each epoch. For a
-            permanent correction: the fraction of its known labels that each batch corrects in addition.
+        relative_increase: By how much the corrected fraction of the known labels of a batch grows each epoch. If
+            permanent: the fraction of known labels of each batch that is newly corrected.
         permanent: Whether corrections stay (LL-Cp) or not (LL-Ct).
         clean_rate: Fraction of labels that are not corrected, in every epoch; None to follow ``relative_increase``. If
-            permanent, 1 corrects nothing; a lower value only makes the first epoch correct ``relative_increase``, too.
+            permanent: 1 corrects nothing; any lower value makes the first epoch correct labels as well.
         positive: Cost of a positive or corrected label, a term as in :class:`PairLoss`.
         negative: Cost of an unobserved label, a term. It also decides which losses are the largest.
         **kwargs: The arguments of :class:`MultiLabelLoss`.

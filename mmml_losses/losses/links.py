@@ -50,7 +50,8 @@ class SigmoidLink(Link):
 class FunctionLink(Link):
     """Base of the links that are a function of the logit and of constants, such as slopes.
 
-    A subclass sets ``log_odds_of`` and its inverse ``logits_of``. Arguments are the constants, which have defaults.
+    A subclass sets ``log_odds_of``, a function of logits and constants, and its inverse ``logits_of``. The constructor
+    takes the constants, with the same defaults.
     """
 
     log_odds_of: ClassVar[Callable[..., Tensor]]
@@ -156,7 +157,8 @@ class ScaledLink(Link):
     def fit(self, logits: Tensor, targets: Tensor) -> Fit:
         """Fit the buffers to labelled data: minimise the negative log-likelihood by Newton's method in float64.
 
-        Scales stay in [1/100, 100]. Raise a ValueError if known labels are all 1 or all 0 (VectorLink: in each class).
+        Scales stay in [1/100, 100]. Raise a ValueError if all known labels are equal, 1 or 0. A :class:`VectorLink`
+        raises it only if that is so in every class.
 
         Args:
             logits: Logits of the model, (N, C).

@@ -119,7 +119,8 @@ class AsymmetricLoss(FunctionLoss):
         gamma_negative: Focusing power of the negatives.
         margin: Probability that is subtracted from that of a negative; a negative below it costs nothing.
         detach_weight: Whether the focusing weights are constants for the gradient.
-        link: Map from logits to probabilities (sigmoid); ``'phi'`` as in :class:`FocalLoss`, not if ``detach_weight``.
+        link: Map from logits to probabilities; the sigmoid by default, or ``'phi'`` as in :class:`FocalLoss`. ``'phi'``
+            is an error if ``detach_weight`` is True.
         **kwargs: The other arguments of :class:`MultiLabelLoss`. The authors train with ``reduction='sum'``.
     """
 

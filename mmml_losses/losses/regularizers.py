@@ -65,7 +65,7 @@ class ExpectedPositiveRegularizer(MultiLabelLoss):
 
 @LOSSES.register_module()
 class ConsistencyRegularizer(MultiLabelLoss):
-    """Squared distance between the probabilities for two or more views of an image (paper of LASD, Eq. 7: three).
+    """Squared distance between the probabilities for two or more views of an image; the paper of LASD has 3 (Eq. 7).
 
     It is summed over all pairs of views and all labels but unknown ones (-1). A call needs the logits of the first view
     as ``cls_score`` and a list of logits, one tensor per other view, as ``views`` (see ``MultiViewClassifier``).

@@ -27,19 +27,19 @@ class SetwiseLoss(FunctionLoss):
             process. Not for ``way='sample'``, which compares no samples.
         **kwargs: The settings (arguments with defaults) of ``function``, and the arguments of :class:`MultiLabelLoss`.
 
-    ``reduction='mean'`` is over the sets that have a known label (for two-way and softmax: a positive one), of all
-    classes and buckets alike. ``'both'`` adds the mean over samples and the mean over classes. ``'none'`` gives one
-    value per set: (N,) for ``'sample'``, (C,) or (buckets, C) for ``'class'``, (buckets,) for ``'joint'``; it is not
-    defined for ``'both'``.
+    ``reduction='mean'`` is over the sets that have a known label (for two-way and softmax: a positive one). With
+    buckets, each class of each bucket is a set. ``'both'`` adds the mean over samples and the mean over classes.
+    ``'none'`` gives one value per set: (N,) for ``'sample'``, (C,) or (buckets, C) for ``'class'``, (buckets,) for
+    ``'joint'``; it is not defined for ``'both'``.
 
     ``weight`` is how often a sample counts. For ``'sample'`` it is a factor of the sample's loss. Where samples are
     compared, weight 2 is the same as two samples. All labels of a sample must have one weight, or 0 (unknown).
 
-    Detectors pass anchors, queries or proposals as samples: class indices that include the background C. For
-    ``'class'`` and ``'both'`` they need a ``bucket_size``, so that the cost is linear in their number. They are
-    shuffled first, because consecutive anchors are neighbours in the image. Anchors of weight 0 are left out. A
-    ValueError is raised without a needed ``bucket_size``, for ``'joint'``, with ``across_ranks``, and for ``'sample'``
-    if the loss is 0 without a positive, because most anchors have none.
+    Detectors pass anchors, queries or proposals as samples: class indices that include the background C. They are
+    shuffled first, because consecutive anchors are neighbours in the image. Anchors of weight 0 are left out. In a
+    detector, ``'class'`` and ``'both'`` need a ``bucket_size``, so that the cost is linear in the number of anchors.
+    ``'joint'`` and ``across_ranks`` raise a ValueError there. So does ``'sample'`` for a loss that is 0 without a
+    positive, because most anchors have none.
     """
 
     pointwise = False
@@ -221,8 +221,8 @@ class CircleLoss(SetwiseLoss):
 class DRLoss(SetwiseLoss):
     """DR, distributionally robust loss (Lin et al., Eq. 8): C-LSEP with a gradient constraint.
 
-    C-LSEP is the logarithm of a sum over pairs of a positive and a negative. The constraint adds exp(gamma 2 times the
-    logit) of each negative to that sum; :func:`mmml_losses.functional.dr_loss` has the formula.
+    C-LSEP is the logarithm of a sum over pairs of a positive and a negative. The paper's constraint adds exp(gamma 2
+    times the logit) of each negative to that sum; :func:`mmml_losses.functional.dr_loss` has the formula.
 
     Args:
         way: Which labels are compared, see :class:`SetwiseLoss`; the paper compares the samples of a class.

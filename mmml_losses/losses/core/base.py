@@ -104,7 +104,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
             self.compile(**compat.compile_settings())
 
     def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        """Return the unreduced loss, one value per label (N, C), or one per sample (N,) if not ``pointwise``.
+        """Return the unreduced loss: a value per label, (N, C), or per sample, (N,), if ``pointwise`` is False.
 
         Args:
             logits: (N, C), float32 or float64.
@@ -143,14 +143,14 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
         reduction_override: str | None = None,
         **kwargs,
     ) -> Tensor:
-        """Return the reduced loss, a scalar; with ``'none'`` the weighted values, (N, C) or one per sample, (N,).
+        """Return the reduced loss, a scalar; with ``'none'`` the weighted values: per label (N, C), sample or set.
 
         Args:
             cls_score: Logits, (N, C). Half precision is computed in float32.
             target: (N, C) with 1 positive, 0 negative, -1 unknown, or a soft value in [0, 1]; or class indices (N,),
                 where C means background and -1 unknown.
             weight: Factors of the values, of samples (N,) or of labels, (N, C) or flat (N * C,). None without weights.
-            avg_factor: Divisor for ``'mean'`` instead of the number of known labels (samples); an error for ``'sum'``.
+            avg_factor: Divisor for ``'mean'`` in place of the number of known labels or sets; an error for ``'sum'``.
             reduction_override: Replaces ``reduction`` for this call.
             **kwargs: ``epoch`` and ``sample_idx``, for the losses that use them.
         """
@@ -213,10 +213,11 @@ TERM_BUILDERS = dict(positive=build_positive, negative=build_negative)
 class FunctionLoss(MultiLabelLoss):
     """Base class of the losses that wrap a function of logits, targets and settings.
 
-    A subclass sets ``function``. Its settings are the arguments of ``function`` with a default, but not ``inputs``.
-    The constructor takes the settings, with the same defaults, next to the arguments of :class:`MultiLabelLoss`. Each
-    call passes them to ``function``. The settings ``positive`` and ``negative`` are terms (label costs as functions of
-    the logit), in the forms of :class:`PairLoss`.
+    A subclass sets ``function``. The arguments of ``function`` that have a default are the settings of the loss, except
+    those named in the class attribute ``inputs``, such as ``weight``, which change from call to call. The constructor
+    takes the settings, with the same defaults, next to the arguments of :class:`MultiLabelLoss`, and each call passes
+    them to ``function``. The settings ``positive`` and ``negative`` are terms as in :class:`PairLoss`: label costs as
+    functions of the logit.
     """
 
     function: ClassVar[Callable[..., Any]]
@@ -253,7 +254,7 @@ class FunctionLoss(MultiLabelLoss):
         return None
 
     def check_settings(self, **inputs: Any) -> None:
-        """Call ``function`` on zeros, so that bad settings raise an error. ``inputs``: its other required arguments."""
+        """Call ``function`` on zeros, so that bad settings raise an error. ``inputs`` are further arguments."""
         # Without the terms: that of a user may need another number of classes.
         settings = {name: value for name, value in self.settings.items() if name not in TERM_BUILDERS}
         self.function(torch.zeros(1, 2), torch.zeros(1, 2), **inputs, **settings)
@@ -276,7 +277,7 @@ def settings_signature(kind: type[MultiLabelLoss]) -> inspect.Signature:
 
 
 def parameters_of(kind: type[MultiLabelLoss]) -> list[inspect.Parameter]:
-    """Return a loss class's constructor parameters, positional ones first: own, settings, :class:`MultiLabelLoss`'s."""
+    """List a loss class's constructor parameters, positional ones first: of the class, settings, of the base class."""
     common = inspect.signature(MultiLabelLoss.__init__).parameters.values()
     own = inspect.signature(kind.__init__).parameters.values()
     settings = list(settings_signature(kind).parameters.values())

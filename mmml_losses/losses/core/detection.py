@@ -67,9 +67,9 @@ class DetectionProtocol:
         return self.own_reason_against_anchors()
 
     def own_reason_against_anchors(self) -> str | None:
-        """Return :attr:`reason_against_anchors` of a loss that remembers no samples.
+        """Return the reason why this kind of loss cannot train on anchors. None here: it can.
 
-        None here: the loss can train on anchors. A subclass that cannot overrides this method.
+        A subclass that cannot do so overrides this method. A loss that remembers samples never can.
         """
         # A method, because torch.compile reads the wrong property through super() (seen in 2.13).
         return None

@@ -25,7 +25,7 @@ class ClassFrequencies(nn.Module):
 
     Both are buffers. A checkpoint saves them, so that testing a trained model needs neither counts in the config nor a
     hook. Numbers from the config or the training set replace those of a checkpoint, because fine-tuning changes the
-    training set. A warning is logged if they differ. They stay in float32 if the model is converted to half precision.
+    training set; if the numbers differ, a warning is logged. In a model of half precision, both stay in float32.
 
     Args:
         class_frequencies: A list of counts; or the path of a json file with such a list, or with

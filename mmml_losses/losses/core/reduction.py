@@ -16,7 +16,7 @@ class Values(NamedTuple):
 
     Args:
         values: One value per label (N, C), or per set of compared labels, such as (N,) or (C,).
-        count: The number that ``'mean'`` divides the sum by: the known labels, or the sets that count.
+        count: The number that ``'mean'`` divides the sum by: known labels, or sets with a known (or positive) one.
     """
 
     values: Tensor
