@@ -56,7 +56,7 @@ class Registry(mmengine_registry.Registry):
         return found
 
     def build(self, cfg: dict, *args, **kwargs) -> Any:
-        """Build an object from this registry, also in a Runner, where MMEngine would search the host project's."""
+        """Build an object; look a bare ``type`` up here, even in a Runner, where MMEngine uses the default scope."""
         if isinstance(cfg, dict) and isinstance(cfg.get('type'), str) and '.' not in cfg['type']:
             cfg = cfg.copy()
             cfg['type'] = self.get(cfg['type'])

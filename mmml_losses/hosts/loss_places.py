@@ -18,12 +18,12 @@ def type_name(settings: dict) -> str:
 
 
 def find_loss(model: object) -> tuple[tuple[str, ...], list[dict]]:
-    """Find the classification loss in the config of a model, under ``'module'`` for test-time augmentation.
+    """Find the classification loss in the config of a model; also if a test-time augmentation wraps the model.
 
     Returns:
         (keys, heads). ``keys`` lead from model to loss, such as ``('head', 'loss')`` or ``('module', 'head', 'loss')``.
-        ``heads`` lists the head configs, with the loss under the last key: one, or one per stage of a cascade. Both
-        are empty if the model is no dict or has no such head.
+        ``heads`` is a list of head configs: one head, or one per stage of a cascade. A head's loss is under the last
+        of ``keys``, and may be missing. Both results are empty if the model is no dict or has no such head.
     """
     for path in (*LOSS_PATHS, *(('module', *path) for path in LOSS_PATHS)):
         holders: list = [model]
@@ -66,7 +66,7 @@ def warn_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
 
 
 def loss_in_text(config_text: str | None) -> dict | list | None:
-    """Return :func:`loss_of` of ``model = ...`` in a config's text, never run; None if absent or a syntax error."""
+    """Parse ``model = ...`` in a config's text without running it; return its loss config, None if not found."""
     try:
         tree = ast.parse(config_text or '')
     except SyntaxError:

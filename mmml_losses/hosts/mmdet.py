@@ -1,6 +1,7 @@
 """List the heads of MMDetection that score by the sigmoid or cannot use our losses, and how to install MMDetection.
 
-``DetectorCheckHook`` rejects them before training. A test compares the lists with all heads that are installed.
+``DetectorCheckHook`` rejects a head that cannot use our losses; and a head that takes the sigmoid, if its loss has
+another map from logits to probabilities (link). A test compares the lists with all heads that are installed.
 """
 
 from importlib.util import find_spec
@@ -61,8 +62,9 @@ def is_a(thing: object, *names: str) -> bool:
 def scores_through_loss(head: object) -> bool:
     """Return True if a head gets its probabilities from its loss, False if it takes the sigmoid of its logits.
 
-    True for heads with ``scores_through_link = True``, as in ``mmml_losses.models.detection``, and for heads with both
-    ``SCORING_METHODS`` as defined by one of ``SCORING_BASES``. Always False for the heads in ``SIGMOID_ELSEWHERE``.
+    True for a head that declares it by ``scores_through_link = True``, as in ``mmml_losses.models.detection``, and for
+    a head that inherits its prediction methods (``SCORING_METHODS``) from the bases that call the loss,
+    ``SCORING_BASES``. False for ``SIGMOID_ELSEWHERE``, heads that take a sigmoid outside of these methods.
     """
     if is_a(head, *SIGMOID_ELSEWHERE):
         return False

@@ -173,8 +173,8 @@ def label_graph(probabilities: Tensor, threshold: float, neighbour_weight: float
         A_{ij} = p\,B_{ij} \Big/ \sum_{k \ne i} B_{ik}\quad (i \ne j),\qquad A_{ii} = 1 - p,\qquad
         \hat A = D^{-1/2} A D^{-1/2}
 
-    :math:`D` is the diagonal matrix of the row sums of :math:`A`. If i has no neighbours, :math:`A_{ij}` is 0. Using
-    :math:`A / (1 - p)`, an identity plus neighbours of weight :math:`p / (1 - p)`, gives the same :math:`\hat A`.
+    :math:`D` is the diagonal matrix of the row sums of :math:`A`. If i has no neighbours, :math:`A_{ij}` is 0. To scale
+    :math:`A` leaves :math:`\hat A` unchanged: an identity plus neighbours of weight :math:`p / (1 - p)` is the same.
 
     Args:
         probabilities: :math:`P(j|i)` at row i and column j, (C, C). The diagonal is ignored.

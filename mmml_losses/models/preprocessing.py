@@ -114,7 +114,7 @@ class MultiViewClassifier(ImageClassifier):
     """
 
     def loss(self, inputs: Tensor | Sequence[Tensor], data_samples: list[DataSample]) -> dict[str, Tensor]:
-        """Return a dict of the head's losses; for several views, of the first, given the others' logits (``views``).
+        """Return a dict of the head's losses for the first view; the loss gets the other views' logits as ``views``.
 
         Args:
             inputs: Images (N, channels, H, W), or a list of V such batches: batch v has view v of all N images.
