@@ -24,7 +24,7 @@ from ..utils.files import replacing
 
 
 class Figures(NamedTuple):
-    """Errors of probabilities: mean negative log-likelihood ``nll``; ``ace``, ``ece`` and ``mce`` in percent."""
+    """Errors of probabilities: mean negative log-likelihood; average, expected and maximum calibration error (%)."""
 
     nll: float
     ace: float
@@ -87,7 +87,7 @@ def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> 
     """Put a new link on top of a loss's link (logits to probabilities) and fit it. An earlier fitted link is replaced.
 
     Args:
-        place: The loss in its model. It gets the new link and is moved to the CPU.
+        place: The loss, with its config. The loss gets the new link and is moved to the CPU.
         method: ``'temperature'``, ``'platt'`` or ``'vector'``: how the new link scales the log-odds.
         logits: Logits (N, C) of the model on labelled data.
         targets: Labels (N, C) with 1 positive, 0 negative and -1 unknown.
@@ -110,7 +110,7 @@ def fit_link(place: LossPlace, method: str, logits: Tensor, targets: Tensor) -> 
 
 
 def _base_of_new_link(loss: MultiLabelLoss, config: dict | str | Link | None) -> tuple[Link, dict | None]:
-    """Return (link before any fit, its config or None if default); ``config`` is the config of the link in ``loss``."""
+    """Return (link of ``loss`` before any fit, its config or None if default); ``config`` is that of the link now."""
     link = loss.link
     if config is None:
         # A sum provides the link of its first part, and MMEngine writes the keys of a config in alphabetical order.

@@ -1,4 +1,4 @@
-"""Describe the labels that label wrappers hid or changed, and write a config that reads the result from a file."""
+"""Describe the labels that wrappers of a dataset hid or changed, and write a config that reads them from a file."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def describe_use(dataset: BaseDataset, config_file: str, dataloader: str, out: s
 
 
 def _source_expression(dataset: BaseDataset, place: str) -> str:
-    """Return Python code for the config of ``dataset`` without label wrappers; ``place`` is code for it with them."""
+    """Return Python code for the config of ``dataset`` without its label wrappers; ``place`` is the code with them."""
     if not count_views(dataset):
         return place
     if isinstance(dataset, ConcatDataset):

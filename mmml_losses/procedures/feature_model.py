@@ -25,9 +25,9 @@ def build_feature_model(cfg: Config, checkpoint: str) -> nn.Module:
     """Build the model of a config for feature extraction, in eval mode. It has the weights of ``checkpoint`` alone.
 
     Args:
-        cfg: A config whose ``model`` is a classifier of MMPretrain's kind. Its pretrained weights are not downloaded.
+        cfg: A config with a ``model`` like MMPretrain's classifiers. Pretrained weights it names are not downloaded.
         checkpoint: Checkpoint of the model, or weights of its backbone alone (for a ``TIMMBackbone``, of timm's model).
-            Path or address of a ``.pth`` file without code, or path of a ``.safetensors`` file.
+            Path or address of a ``.pth`` file, rejected if it could run code; or path of a ``.safetensors`` file.
     """
     settings = deepcopy(cfg.model)
     settings.setdefault('data_preprocessor', deepcopy(cfg.get('data_preprocessor')))

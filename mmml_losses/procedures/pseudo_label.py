@@ -72,8 +72,9 @@ def describe_correction(before: np.ndarray, after: np.ndarray, classes: Sequence
 def write_pseudo_labels(cfg: Config, out: Path, threshold: float, made_by: Mapping) -> str | None:
     """Let a trained model correct the labels of a dataset, and write the corrected labels to the label file ``out``.
 
-    :func:`label_with_the_test_run` has prepared ``cfg``, whose ``load_from`` is the checkpoint. ``made_by`` is a dict
-    for json, stored as the origin of the labels. Return a text on the added labels on the main process, else None.
+    Before, call :func:`label_with_the_test_run` on ``cfg``, so that its test runs over this dataset. ``cfg.load_from``
+    is the checkpoint. ``made_by`` is a dict for json, stored as the origin of the labels. Return a text on the added
+    labels on the main process, else None.
     """
     samples, probabilities = predict_labels(running.build_runner(cfg))
     if probabilities is None:  # they are on the main process

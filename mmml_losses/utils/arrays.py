@@ -26,7 +26,7 @@ def as_array(values: ArrayLike | float) -> np.ndarray:
 
 
 def as_scores(scores: ArrayLike, name: str = 'scores') -> np.ndarray:
-    """Return scores as an (N, C) array, integers too; ValueError for NaN, text or another shape. Infinity is valid."""
+    """Return scores as an (N, C) array of numbers; ValueError for NaN, text or another shape. Infinity is valid."""
     array = as_array(scores)
     if array.ndim != 2:
         raise ValueError(f'{name} must have the shape (samples, classes), got {array.shape}')
@@ -84,7 +84,8 @@ def as_labels_of(scores: np.ndarray, labels: ArrayLike, scores_name: str = 'scor
 def checked_empty(empty: Empty, is_empty: np.ndarray, what: str) -> Empty:
     """Return ``empty``, how a mean treats classes or samples without a positive: ``'skip'``, ``'zero'`` or ``'error'``.
 
-    Raise a ValueError for others, or for ``'error'`` if ``is_empty``, a mask of ``what`` (``'classes'``), has a True.
+    Raise a ValueError for any other value. With ``'error'``, raise it if the mask ``is_empty`` has a True; it is True
+    for each class or sample without a positive, and ``what`` names these in the message, such as ``'classes'``.
     """
     if empty not in ('skip', 'zero', 'error'):
         raise ValueError(f"empty must be 'skip', 'zero' or 'error', got {empty!r}")
@@ -106,8 +107,8 @@ def row_blocks(num_rows: int, num_columns: int) -> Iterator[slice]:
 def column_blocks(num_rows: int, num_columns: int) -> Iterator[slice]:
     """Yield slices of consecutive columns that cut a row-major matrix into blocks, wide enough for fast memory access.
 
-    A block has about ``BLOCK_ENTRIES`` elements. If these are fewer than 64 columns (a cache line of int8 labels), it
-    has up to 64 columns, but at most 16 times as many elements.
+    A block has about ``BLOCK_ENTRIES`` elements. If that would be fewer than 64 columns (a cache line of int8 labels),
+    the block has 64 columns, or as many as fit into 16 times ``BLOCK_ENTRIES`` elements.
     """
     step = BLOCK_ENTRIES // max(1, num_rows)
     step = max(1, step, min(CACHE_LINE, 16 * BLOCK_ENTRIES // max(1, num_rows)))

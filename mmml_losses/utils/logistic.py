@@ -65,7 +65,7 @@ def minimise(
     """Minimise a convex function by Newton's method. Halve a step while it lowers the function too little.
 
     ``derivatives`` maps a point to (value, gradient, second derivatives); ``at_start`` is its result at ``start``, or
-    None to compute it. Return (last point, whether it is the minimum), False if rounding or the step limit prevent it.
+    None to compute it. Return (last point, True if it is the minimum); False if rounding or the step limit ended it.
     """
     point = start
     value, gradient, curvature = at_start or derivatives(start)
@@ -102,7 +102,7 @@ def fit_bounded_line(
         with_intercept: Whether to fit the intercept; if not, it is 0.
 
     Returns:
-        A tuple (slope, intercept). The slope is 1 or the nearest bound if all x are equal (without intercept: all 0).
+        A tuple (slope, intercept). If all x are equal, or all 0 without intercept: slope 1, moved into the bounds.
     """
     rate = y.mean()
     centre = x.mean() if with_intercept else 0.0

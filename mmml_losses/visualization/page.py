@@ -43,7 +43,7 @@ dt { color: var(--muted); } dd { margin: 0; overflow-wrap: anywhere; }
 
 @dataclass(frozen=True)
 class Column:
-    """Column of a :func:`table`: heading, one number per run, ``min`` or ``max`` to choose the best, and decimals."""
+    """Column of a :func:`table`: heading, a number per run, ``min`` or ``max`` to find the best, number of decimals."""
 
     name: str
     values: Sequence[float]

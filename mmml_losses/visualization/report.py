@@ -79,7 +79,7 @@ def write_report(
         groups: Dict from group name to class indices; by default head, medium and tail, if frequencies are passed.
         label_recovery: Dict from name to curves of a training that corrected labels, as
             :func:`~mmml_losses.visualization.read_label_recovery` returns them.
-        max_conditions: Largest number of conditions of the queries that retrieval is measured with; 0 leaves it out.
+        max_conditions: Retrieval queries have up to so many conditions (classes required or excluded); 0: no retrieval.
         top: Number of images shown for each query and run.
         num_bins: Number of bins of the calibration errors and the reliability diagram.
         image_loader: Function from an image path in the predictions to an image array (H, W, 3).
@@ -223,7 +223,7 @@ def _classes_section(runs: Runs, class_frequencies: Sequence[float] | np.ndarray
 
 
 def _retrieval_section(runs: Runs, max_conditions: int) -> str:
-    """Return the HTML section with retrieval mAP by the number of labels in a query, as a table and a curve."""
+    """Return the HTML section with retrieval mAP by the number of classes in a query, as a table and a curve."""
     num_images = next(iter(runs.values())).num_samples
     number = min(max(RETRIEVAL_COST // max(1, num_images), FEWEST_QUERIES), MOST_QUERIES)
     results = {

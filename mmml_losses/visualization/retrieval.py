@@ -1,4 +1,4 @@
-"""Pictures of retrieval: sheets of the images ranked first for a query, and mAP by the number of conditions."""
+"""Pictures of retrieval: sheets of the images ranked first for a query; mAP by the number of classes in a query."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -142,11 +142,11 @@ def _draw_mark(axes: Axes, is_right: bool, x: float, y: float) -> None:
 
 
 def plot_retrieval_curve(results: Mapping[str, RetrievalResult], title: str | None = None) -> Figure:
-    """Draw the mean average precision of queries against their number of conditions, with 95 % intervals.
+    """Draw the mean average precision of queries against their number of conditions (classes required or excluded).
 
     Args:
-        results: Dict from run name to result of :func:`~mmml_losses.evaluation.query_retrieval`. A run has intervals if
-            its queries are a sample; a mean over all queries has none.
+        results: Dict from run name to result of :func:`~mmml_losses.evaluation.query_retrieval`. A run has 95 %
+            intervals if it was measured on a random sample of the queries. A mean over all queries is exact.
         title: Heading of the picture.
     """
     if not results:
