@@ -29,16 +29,5 @@ from .setwise import *
 from .terms import *
 from .weights import *
 
-__all__ = [
-    *corrections.__all__,
-    *estimation.__all__,
-    *large_loss.__all__,
-    *links.__all__,
-    *pair.__all__,
-    *pointwise.__all__,
-    *regularizers.__all__,
-    *reweighted.__all__,
-    *setwise.__all__,
-    *terms.__all__,
-    *weights.__all__,
-]
+PARTS = (corrections, estimation, large_loss, links, pair, pointwise, regularizers, reweighted, setwise, terms, weights)
+__all__ = [name for part in PARTS for name in part.__all__]

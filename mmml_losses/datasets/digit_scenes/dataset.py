@@ -18,7 +18,7 @@ from ...registry import DATASETS
 from ...utils.arguments import check_choice
 from ..readers.coco import CocoMultiLabel
 from ..readers.reader import has_entries
-from .generator import Placed, SceneGenerator
+from .generator import SceneGenerator
 from .settings import CLASSES, SPLITS, SceneSettings
 
 # Increases whenever the same settings give other files.
@@ -118,7 +118,9 @@ def _write_split(folder: Path, split: str, settings: SceneSettings) -> None:
         (folder / split / name).write_bytes(cv2.imencode('.png', pixels)[1].tobytes())
         images.append(dict(id=number, file_name=name, height=settings.image_size, width=settings.image_size))
         for digit in placed:
-            annotations.append(_annotation(digit, number, len(annotations) + 1))
+            box = dict(bbox=[digit.x, digit.y, digit.width, digit.height], area=digit.width * digit.height, iscrowd=0)
+            ids = dict(id=len(annotations) + 1, image_id=number, category_id=digit.digit + 1)
+            annotations.append(dict(**ids, **box, source=digit.source))
     path = folder / ANN_FILE.format(split)
     path.parent.mkdir(exist_ok=True)
     description = "Scenes of scikit-learn's handwritten digits; 'source' is the number of the digit image there"
@@ -129,18 +131,6 @@ def _write_split(folder: Path, split: str, settings: SceneSettings) -> None:
         categories=[dict(id=i, name=name, supercategory='digit') for i, name in enumerate(CLASSES, start=1)],
     )
     path.write_text(json.dumps(content))
-
-
-def _annotation(placed: Placed, image_id: int, annotation_id: int) -> dict:
-    return dict(
-        id=annotation_id,
-        image_id=image_id,
-        category_id=placed.digit + 1,
-        bbox=[placed.x, placed.y, placed.width, placed.height],
-        area=placed.width * placed.height,
-        iscrowd=0,
-        source=placed.source,
-    )
 
 
 @contextmanager

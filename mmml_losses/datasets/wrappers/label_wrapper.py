@@ -149,7 +149,7 @@ class LabelWrapper(LabelView):
 
     @force_full_init
     def observed_labels(self) -> np.ndarray:
-        """Return the labels of this dataset, (N, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown."""
+        """Return the labels of this dataset, (N, C) int8: 1 positive; 0 negative, or not annotated; -1 left out."""
         return self._labels.copy()
 
     @force_full_init

@@ -95,7 +95,7 @@ class LabelRecoveryHook(Hook):
         self._data_samples = data_batch.get('data_samples') if isinstance(data_batch, dict) else None
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Sum the counts over all processes, store them in ``recovery`` and log them."""
+        """Set ``recovery`` to the label counts of this epoch, summed over all processes, and log it."""
         while self._handles:
             self._handles.pop().remove()
         self._data_samples = None
