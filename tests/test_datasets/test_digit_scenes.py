@@ -216,11 +216,11 @@ def test_the_second_to_finish_uses_what_is_there(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize('error', [KeyboardInterrupt('Ctrl-C'), OSError('No space left on device')])
 def test_an_interrupted_generation_leaves_nothing(tmp_path, monkeypatch, error):
-    def fail(*_):
+    def fail(*_, **__):
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, '_annotation', fail)
+        patch.setattr(files.json, 'dumps', fail)  # the images are written by then
         with pytest.raises(type(error), match=str(error)):
             make_digit_scenes(tmp_path / 'scenes', **FEW)
     assert list(tmp_path.iterdir()) == []
