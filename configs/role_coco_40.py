@@ -22,3 +22,8 @@ param_scheduler = [
     dict(type='LinearLR', start_factor=1 / 25, by_epoch=True, begin=0, end=8, convert_to_iter_based=True),
     dict(type='CosineAnnealingLR', by_epoch=True, begin=8, convert_to_iter_based=True),
 ]
+
+# ROLE is evaluated at tau = (1 + lowest probability) / 2 instead of 0.5 (Hill and SPLC paper, Appendix B).
+f1 = dict(type='mmml_losses.MultiLabelF1', threshold='midpoint')
+val_evaluator = dict(metrics=[*_base_.val_evaluator.metrics[:-1], f1])
+test_evaluator = val_evaluator

@@ -26,7 +26,7 @@ from .functional.calibration import (
     reliability_bins,
 )
 from .functional.detection import Detections, MatchedDetections, Objects, match_detections, match_images
-from .functional.f1 import BestThreshold, F1Scores, best_threshold, f1_scores
+from .functional.f1 import BestThreshold, F1Scores, best_threshold, f1_scores, midpoint_threshold
 from .functional.intervals import Interval, calibration_intervals
 from .functional.label_statistics import (
     LabelStatistics,
@@ -88,6 +88,7 @@ __all__ = [
     'mean_average_precision',
     'mean_average_precision_of_groups',
     'micro_average_precision',
+    'midpoint_threshold',
     'negative_log_likelihood',
     'negative_log_likelihood_of_log_odds',
     'recalibrate',

@@ -149,11 +149,12 @@ def _ranking_section(runs: Runs, groups: Groups) -> str:
 def _decisions_section(runs: Runs) -> str:
     """Return the HTML section with precision, recall and F1 of the labels with a probability of at least 0.5."""
     decisions = {name: f1_scores(run.scores, run.labels, threshold=THRESHOLD) for name, run in runs.items()}
-    attributes = dict(CP='cp', CR='cr', CF1='cf1', OP='op', OR='or_', OF1='of1')
+    attributes = dict(CP='cp', CR='cr', CF1='cf1', MF1='macro_f1', OP='op', OR='or_', OF1='of1')
     columns = {name: [getattr(run, attribute) for run in decisions.values()] for name, attribute in attributes.items()}
     caption = (
         f'Labels with a probability of at least {THRESHOLD:g} count as predicted; in percent. Precision, recall and F1 '
-        'as means over the classes (CP, CR, and CF1, their harmonic mean) and over all pairs at once (OP, OR, OF1).'
+        'as means over the classes (CP, CR, MF1), the harmonic mean of CP and CR (CF1), and over all pairs at once (OP, '
+        'OR, OF1).'
     )
     num_empty = next(iter(decisions.values())).num_empty
     if num_empty:

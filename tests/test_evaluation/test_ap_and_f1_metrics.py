@@ -18,6 +18,7 @@ from mmml_losses.evaluation import (
     f1_scores,
     mean_average_precision,
     micro_average_precision,
+    midpoint_threshold,
 )
 from mmml_losses.evaluation.metrics import base
 
@@ -162,7 +163,7 @@ def test_every_item_of_f1(case, evaluator):
 
 def test_f1_at_a_number_of_labels_carries_it_in_its_names(case):
     found = evaluate(MultiLabelF1(top_k=3), *case)
-    assert set(found) == {f'multi-label/{name}@3' for name in ('CP', 'CR', 'CF1', 'OP', 'OR', 'OF1')}
+    assert set(found) == {f'multi-label/{name}@3' for name in ('CP', 'CR', 'CF1', 'macro-F1', 'OP', 'OR', 'OF1')}
     assert found['multi-label/OF1@3'] == pytest.approx(100 * f1_scores(*case, top_k=3).of1)
 
 
@@ -171,6 +172,19 @@ def test_f1_takes_a_threshold_for_each_class_from_a_config(case):
     metric = ROOT_METRICS.build({'type': 'mmml_losses.MultiLabelF1', 'items': ['macro-F1'], 'threshold': thresholds})
     expected = 100 * best_threshold(*case).f1.mean()
     assert evaluate(metric, *case) == pytest.approx({'multi-label/macro-F1': expected})
+
+
+@pytest.mark.parametrize('evaluator', [Evaluator, MultiLabelEvaluator])
+def test_f1_at_the_midpoint_of_its_scores(case, evaluator, messages):
+    scores, labels = 0.3 + 0.7 * case[0], case[1]
+    found = evaluate(MultiLabelF1(threshold='midpoint'), scores, labels, evaluator)
+    threshold = midpoint_threshold(scores, labels)
+    result = f1_scores(scores, labels, threshold=threshold)
+    assert found['multi-label/macro-F1'] == pytest.approx(100 * result.macro_f1)
+    assert found['multi-label/OF1'] == pytest.approx(100 * result.of1)
+    assert messages[0] == f'MultiLabelF1: the threshold (1 + lowest probability) / 2 is {threshold:.4f}'
+    with pytest.raises(ValueError, match='must hold probabilities'):
+        evaluate(MultiLabelF1(threshold='midpoint'), 9 * scores, labels, evaluator)
 
 
 def test_f1_counts_what_its_means_hide(case, messages):

@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn.metrics import f1_score, precision_score, recall_score
 
-from mmml_losses.evaluation import best_threshold, f1_scores
+from mmml_losses.evaluation import best_threshold, f1_scores, midpoint_threshold
 from mmml_losses.evaluation.functional import positive_ranks
 from mmml_losses.utils import arrays
 
@@ -81,6 +81,48 @@ def test_the_two_variants_of_cf1_differ():
     assert (result.cp, result.cr) == (pytest.approx(3 / 4), pytest.approx(2 / 3))
     assert result.cf1 == pytest.approx(2 / (4 / 3 + 3 / 2))
     assert result.macro_f1 == pytest.approx((2 / 3 + 1 / 2) / 2)
+
+
+def f1_of_each_class(scores, labels):
+    """Return precisions, recalls and F1s at 0.5, one class after the other, one sample after the other."""
+    values = []
+    for column in range(scores.shape[1]):
+        found = predicted = positive = 0
+        for score, label in zip(scores[:, column], labels[:, column], strict=True):
+            if label >= 0:
+                found += score >= 0.5 and label == 1
+                predicted += score >= 0.5
+                positive += label == 1
+        precision, recall = found / max(predicted, 1), found / max(positive, 1)
+        values.append((precision, recall, 2 * precision * recall / max(precision + recall, 1e-12)))
+    return np.array(values).T
+
+
+@pytest.mark.parametrize('seed', range(5))
+@pytest.mark.parametrize('unknown', [0.0, 0.3])
+def test_the_mean_of_f1s_is_never_above_the_harmonic_mean(seed, unknown):
+    # The CF1 of the Hill and SPLC paper is the first: in Table X, BCE has CP 89.2, CR 34.4 and CF1 45.8, which is less
+    # than their harmonic mean, 49.7.
+    scores, labels = random_case(unknown=unknown, seed=seed)
+    precisions, recalls, f1s = f1_of_each_class(scores, labels)
+    result = f1_scores(scores, labels)
+    cp, cr = precisions.mean(), recalls.mean()
+    assert (result.cp, result.cr, result.macro_f1) == pytest.approx((cp, cr, f1s.mean()))
+    assert result.cf1 == pytest.approx(2 * cp * cr / (cp + cr))
+    assert result.macro_f1 < result.cf1
+
+
+@pytest.mark.parametrize('unknown', [0.0, 0.4])
+def test_midpoint_threshold_equals_a_loop(unknown):
+    scores, labels = random_case(unknown=unknown)
+    scores = 0.3 + 0.7 * scores
+    labels[scores == scores.min()] = -1
+    lowest = min(score for score, label in zip(scores.flat, labels.flat, strict=True) if label >= 0)
+    assert lowest > scores.min()
+    assert midpoint_threshold(scores, labels) == (1 + float(lowest)) / 2
+    assert midpoint_threshold([[0.2]], [[-1]]) == 1
+    with pytest.raises(ValueError, match=r'probabilities must lie in \[0, 1\], got -3'):
+        midpoint_threshold([[-3.0]], [[1]])
 
 
 def test_nothing_by_nothing_is_zero():

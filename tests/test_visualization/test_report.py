@@ -100,7 +100,7 @@ def test_tables_hold_the_measures(report, runs):
             'mAP@sample': f'{100 * mean_average_precision(*data, by="sample").value:.2f}',
             'micro AP': f'{100 * micro_average_precision(*data):.2f}',
         }
-        values = dict(CP=f1.cp, CR=f1.cr, CF1=f1.cf1, OP=f1.op, OR=f1.or_, OF1=f1.of1)
+        values = dict(CP=f1.cp, CR=f1.cr, CF1=f1.cf1, MF1=f1.macro_f1, OP=f1.op, OR=f1.or_, OF1=f1.of1)
         assert decisions[row] == {name: f'{100 * value:.2f}' for name, value in values.items()}
         assert calibration[row] == {
             **{name.upper(): f'{100 * value:.2f}' for name, value in errors._asdict().items()},

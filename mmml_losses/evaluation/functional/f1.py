@@ -5,7 +5,16 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ...utils.arrays import ArrayLike, Empty, as_array, as_labels_of, as_scores, checked_empty, row_blocks
+from ...utils.arrays import (
+    ArrayLike,
+    Empty,
+    as_array,
+    as_labels_of,
+    as_probabilities,
+    as_scores,
+    checked_empty,
+    row_blocks,
+)
 from .positive_ranks import PositiveRanks, pooled_positive_ranks, positive_ranks
 
 
@@ -20,8 +29,9 @@ class F1Scores:
         OP = \frac{\sum_c T_c}{\sum_c M_c}, \quad OR = \frac{\sum_c T_c}{\sum_c N_c},
 
     and an F1 is the harmonic mean of a precision and a recall. There are two variants of CF1:
-    :attr:`cf1`, the harmonic mean of CP and CR, is the CF1 of the multi-label literature; :attr:`macro_f1`, the mean of
-    the classes' own F1s, is the macro average of scikit-learn and mmpretrain.
+    :attr:`cf1`, the harmonic mean of CP and CR, is the CF1 of most of the multi-label literature; :attr:`macro_f1`, the
+    mean of the classes' own F1s, is the macro average of scikit-learn and mmpretrain, and the CF1 of the Hill and SPLC
+    paper, as its authors' ``validate.py`` computes it. The second is never above the first.
 
     0 / 0 is 0: a class that is never predicted has precision 0, a class without positives has recall 0.
 
@@ -66,13 +76,13 @@ class F1Scores:
 
     @property
     def cf1(self) -> float:
-        """Harmonic mean of :attr:`cp` and :attr:`cr`, the CF1 of the multi-label literature."""
+        """Harmonic mean of :attr:`cp` and :attr:`cr`, the CF1 of most of the multi-label literature."""
         total = self.cp + self.cr
         return 2 * self.cp * self.cr / total if total else 0.0
 
     @property
     def macro_f1(self) -> float:
-        """Mean F1 over classes; ``empty='skip'`` leaves out classes without a positive label."""
+        """Mean F1 over classes (MF1); ``empty='skip'`` leaves out classes without a positive label."""
         return self._class_mean(self.class_f1)
 
     @property
@@ -201,6 +211,24 @@ def best_threshold(
         threshold[block], f1[block] = _best_of_rankings(ranks)
         num_empty += int((ranks.num_positives == 0).sum())
     return BestThreshold(threshold, f1, num_empty)
+
+
+def midpoint_threshold(probabilities: ArrayLike, labels: ArrayLike) -> float:
+    r"""Return the threshold halfway between the lowest probability and 1.
+
+    .. math:: \tau = (1 + p_l) / 2
+
+    with :math:`p_l` the lowest probability of all known pairs of a test set. The Hill and SPLC paper (Appendix B)
+    evaluates ROLE at this threshold, because ROLE's lowest predictions lie near 0.3 and not near 0.
+
+    Args:
+        probabilities: (N, C) predicted probabilities.
+        labels: (N, C) with 1 positive, 0 negative, -1 unknown. Unknown pairs are left out. The
+            threshold is 1 if all pairs are unknown.
+    """
+    probabilities = as_probabilities(probabilities)
+    known = as_labels_of(probabilities, labels, 'probabilities') >= 0
+    return (1 + float(probabilities.min(where=known, initial=1))) / 2
 
 
 def checked_thresholds(threshold: float | ArrayLike, scores: np.ndarray) -> np.ndarray:

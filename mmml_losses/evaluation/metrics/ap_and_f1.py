@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -10,12 +10,19 @@ from ...registry import METRICS
 from ...utils.arrays import Empty, as_array, checked_empty
 from ...utils.frequencies import checked_frequencies, checked_groups, group_classes, load_class_frequencies
 from ..functional import average_precision as ap
-from ..functional.f1 import F1Scores, best_threshold, checked_thresholds, checked_top_k, f1_scores
+from ..functional.f1 import (
+    F1Scores,
+    best_threshold,
+    checked_thresholds,
+    checked_top_k,
+    f1_scores,
+    midpoint_threshold,
+)
 from ..functional.predictions import Predictions
 from .base import PredictionMetric, distinct_names, finite_or_none
 
 AP_ITEMS = ('mAP@class', 'mAP@sample', 'mAP@groups', 'AP@micro', 'AP')
-OF_RESULT = {'CP': 'cp', 'CR': 'cr', 'CF1': 'cf1', 'OP': 'op', 'OR': 'or_', 'OF1': 'of1', 'macro-F1': 'macro_f1'}
+OF_RESULT = {'CP': 'cp', 'CR': 'cr', 'CF1': 'cf1', 'macro-F1': 'macro_f1', 'OP': 'op', 'OR': 'or_', 'OF1': 'of1'}
 F1_ITEMS = (*OF_RESULT, 'F1', 'best-macro-F1', 'best-OF1')
 
 
@@ -145,16 +152,18 @@ class MultiLabelF1(PredictionMetric):
     """Precision, recall and F1 of predicted label sets, by class and overall, in percent.
 
     ``CP``, ``CR`` are means of precision and recall over classes; ``OP``, ``OR`` and ``OF1`` count all pairs together.
-    ``CF1`` is the harmonic mean of ``CP`` and ``CR``, as in the multi-label literature. ``macro-F1`` is the mean of the
-    classes' F1s, as in scikit-learn and mmpretrain. 0 / 0 is 0. See :class:`mmml_losses.evaluation.F1Scores`.
+    ``CF1`` is the harmonic mean of ``CP`` and ``CR``, as in most of the multi-label literature. ``macro-F1`` is the
+    mean of the classes' F1s, as in scikit-learn and mmpretrain; the Hill and SPLC paper prints it as its CF1. It is
+    never above ``CF1``. 0 / 0 is 0. See :class:`mmml_losses.evaluation.F1Scores`.
 
     Args:
-        items: Items to report: some of ``'CP'``, ``'CR'``, ``'CF1'``, ``'OP'``, ``'OR'``, ``'OF1'`` (these by default),
-            ``'macro-F1'``, ``'F1'`` (of each class, as ``F1/<class name>``), ``'best-macro-F1'`` and ``'best-OF1'``
+        items: Items to report: some of ``'CP'``, ``'CR'``, ``'CF1'``, ``'macro-F1'``, ``'OP'``, ``'OR'``, ``'OF1'``
+            (these by default), ``'F1'`` (of each class, as ``F1/<class name>``), ``'best-macro-F1'`` and ``'best-OF1'``
             (with the best threshold of each class, or of all together, chosen on the evaluated data themselves).
             ``'best-OF1'`` also reports its threshold, as ``best-threshold``.
-        threshold: Scores of at least this much are predicted; one number or one for each class. 0.5 if neither this
-            nor ``top_k`` is given.
+        threshold: Scores of at least this much are predicted; one number, one for each class, or ``'midpoint'`` for
+            :func:`mmml_losses.evaluation.midpoint_threshold` of the evaluated scores, which must be probabilities. 0.5
+            if neither this nor ``top_k`` is given.
         top_k: Predict the k classes with the highest scores in each sample instead. The names of all items but
             ``best-…`` then end with ``@k``, such as ``CF1@3``.
         empty: How the means over classes treat classes without a positive: ``'zero'`` counts them as 0, ``'skip'``
@@ -167,8 +176,8 @@ class MultiLabelF1(PredictionMetric):
 
     def __init__(
         self,
-        items: Sequence[str] = ('CP', 'CR', 'CF1', 'OP', 'OR', 'OF1'),
-        threshold: float | Sequence[float] | None = None,
+        items: Sequence[str] = tuple(OF_RESULT),
+        threshold: float | Sequence[float] | Literal['midpoint'] | None = None,
         top_k: int | None = None,
         empty: Empty = 'zero',
         prefix: str | None = None,
@@ -184,17 +193,24 @@ class MultiLabelF1(PredictionMetric):
         self.top_k = None if top_k is None else checked_top_k(top_k)
         self.empty = empty
         self.result: F1Scores | None = None
-        if threshold is not None:
-            self._check_choice(as_array(threshold).size)
+        self.needs_probabilities = isinstance(threshold, str) and threshold == 'midpoint'
+        self._fixed_threshold = None if self.needs_probabilities else threshold
+        if self._fixed_threshold is not None:
+            self._check_choice(as_array(self._fixed_threshold).size)
 
     def check_samples(self, data_samples: Sequence[dict]) -> None:
-        """Raise a ValueError if ``threshold`` or ``top_k`` does not fit the number of classes in the samples."""
+        """Raise a ValueError if ``threshold`` or ``top_k`` does not fit the number of classes or the scores."""
+        super().check_samples(data_samples)
         if data_samples:
             self._check_choice(len(data_samples[0]['pred_score']))
 
     def compute_metrics(self, predictions: Predictions) -> dict[str, float]:
         scores, labels = predictions.scores, predictions.labels
-        self.result = result = f1_scores(scores, labels, threshold=self.threshold, top_k=self.top_k, empty=self.empty)
+        threshold = self._fixed_threshold
+        if self.needs_probabilities:
+            threshold = midpoint_threshold(scores, labels)
+            self.log(f'the threshold (1 + lowest probability) / 2 is {threshold:.4f}')
+        self.result = result = f1_scores(scores, labels, threshold=threshold, top_k=self.top_k, empty=self.empty)
         if result.num_empty:
             fate = 'are left out of the class means' if self.empty == 'skip' else 'count as 0 in the class means'
             self.log(f'{result.num_empty} of {predictions.num_classes} classes have no positive label and {fate}')
@@ -219,8 +235,8 @@ class MultiLabelF1(PredictionMetric):
         return {} if self.result is None else {name: getattr(self.result, name) for name in names}
 
     def _check_choice(self, num_classes: int) -> None:
-        if self.threshold is not None:
-            checked_thresholds(self.threshold, np.empty((0, num_classes), np.float32))
+        if self._fixed_threshold is not None:
+            checked_thresholds(self._fixed_threshold, np.empty((0, num_classes), np.float32))
         if self.top_k is not None:
             checked_top_k(self.top_k, num_classes)
 
