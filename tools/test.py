@@ -1,4 +1,7 @@
-"""Evaluate a model: ``python tools/test.py CONFIG CHECKPOINT``. Has the flags of MMPretrain's tool, and ``--loss``."""
+"""Evaluate a model: ``python tools/test.py CONFIG CHECKPOINT``.
+
+Adds --loss, --metric, --hook and --dataloader to the flags of MMPretrain's tool.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from mmengine.config import Config, ConfigDict
 from mmengine.dist import is_main_process
 from mmengine.evaluator import DumpResults, Evaluator
 
-from mmml_losses.cli import launch
-from mmml_losses.engine.config_data import require_data
+from mmml_losses.cli import launch, parts
+from mmml_losses.datasets.labels.nesting import leaf_configs
+from mmml_losses.engine.config_data import require_data, test_over
 from mmml_losses.engine.resuming import safe_checkpoint
 from mmml_losses.engine.running import build_runner, save_metrics
 from mmml_losses.evaluation import DetectionCalibrationError, SavePredictions
@@ -27,12 +31,19 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('config', help='config file')
     parser.add_argument('checkpoint', help='checkpoint file')
     launch.add_common_arguments(parser)
+    parts.add_part_arguments(parser)
     parser.add_argument(
         '--out',
         help='file of the results: predictions as .npz (arrays, no pickle) or .pkl, metrics (with '
         'their details under "details") as .json, with null for NaN and infinity, or .yaml',
     )
     parser.add_argument('--out-item', choices=['metrics', 'pred'], help='what --out saves: predictions by default')
+    parser.add_argument(
+        '--dataloader',
+        choices=['train', 'val', 'test'],
+        default='test',
+        help='whose dataset, read by the test pipeline (default: test); --out saves the labels that it hides, too',
+    )
     parser.add_argument('--show-dir', help='folder of the images with their predictions drawn in')
     parser.add_argument('--show', action='store_true', help='show the predictions in a window')
     parser.add_argument('--interval', type=int, default=1, help='draw every so many images')
@@ -50,6 +61,9 @@ def parse_args() -> argparse.Namespace:
 
 def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
     cfg.resume = False
+    if args.dataloader != 'test':
+        test_over(cfg, args.dataloader)
+        pack_true_labels(cfg)
     if args.amp:
         cfg.test_cfg.fp16 = True
     if args.show or args.show_dir is not None:
@@ -64,6 +78,14 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
         )
     if args.tta:
         use_test_time_augmentation(cfg)
+
+
+def pack_true_labels(cfg: Config) -> None:
+    """Make the test pipeline of ``cfg`` pack the ``true_label`` of samples that have hidden labels."""
+    for leaf in leaf_configs(cfg.test_dataloader.dataset):
+        for step in leaf.get('pipeline') or ():
+            if step.type.rpartition('.')[2] == 'PackInputs':
+                step.algorithm_keys = [*step.get('algorithm_keys', ()), 'true_label']
 
 
 def use_test_time_augmentation(cfg: Config) -> None:
@@ -93,6 +115,7 @@ def save_detections(evaluator: Evaluator, file: str) -> None:
 def main() -> None:
     args = parse_args()
     cfg = launch.load_config(args)
+    parts.append_parts(cfg, args)
     apply_arguments(cfg, args)
     datasets = require_data(cfg, args.config)
     cfg.load_from = safe_checkpoint(args.checkpoint, cfg)

@@ -1,10 +1,10 @@
-"""Train a model: ``python tools/train.py CONFIG``. Has the flags of MMPretrain's tool, and ``--loss``."""
+"""Train a model: ``python tools/train.py CONFIG``. Adds --loss, --metric and --hook to MMPretrain's flags."""
 
 from __future__ import annotations
 
 import argparse
 
-from mmml_losses.cli import launch
+from mmml_losses.cli import launch, parts
 from mmml_losses.engine.config_data import require_data
 from mmml_losses.engine.resuming import train
 
@@ -13,6 +13,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description='Train a model')
     parser.add_argument('config', help='config file')
     launch.add_common_arguments(parser)
+    parts.add_part_arguments(parser)
     parser.add_argument(
         '--resume',
         nargs='?',
@@ -27,6 +28,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     cfg = launch.load_config(args)
+    parts.append_parts(cfg, args)
     launch.apply_training_arguments(cfg, args)
     if args.resume is not None:
         cfg.resume = True

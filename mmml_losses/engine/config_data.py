@@ -183,8 +183,22 @@ def load_dataset(cfg: Config, dataloader: str, config_file: str) -> BaseDataset:
 def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
     """Change a config in place so that its test runs over the dataset of ``dataloader``, to label that dataset.
 
+    See :func:`test_over`. The config can no longer train, validate or measure, and needs no other data.
+    """
+    test_over(cfg, dataloader)
+    # A Runner takes the settings of training and validation only together.
+    for part in ('dataloader', 'cfg'):
+        cfg[f'train_{part}'] = cfg[f'val_{part}'] = None
+    cfg.optim_wrapper = cfg.param_scheduler = cfg.val_evaluator = None
+    cfg.test_evaluator = []
+    cfg.test_cfg = cfg.get('test_cfg') or ConfigDict()
+
+
+def test_over(cfg: Config, dataloader: str) -> None:
+    """Change a config in place so that its test runs over the dataset of ``dataloader``.
+
     ``dataloader`` is ``'train'``, ``'val'`` or ``'test'``. The dataset gets the test pipeline and is else unchanged.
-    Its samples come in order, each once. The config can no longer train or validate, and needs no other data.
+    Its samples come in order, each once.
     """
     loader = cfg.get(f'{dataloader}_dataloader')
     if loader is None:
@@ -192,7 +206,7 @@ def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
     test_loader = deepcopy(cfg.get('test_dataloader') or cfg.get('val_dataloader'))
     pipelines = [leaf['pipeline'] for leaf in leaf_configs(test_loader and test_loader.dataset) if leaf.get('pipeline')]
     if not pipelines:
-        raise UsageError('the config has no test_dataloader with a pipeline, which pseudo labels are made with')
+        raise UsageError(f'the config has no test_dataloader with a pipeline, which reads the {dataloader} dataset')
     dataset = deepcopy(loader.dataset)
     for leaf in leaf_configs(dataset):
         leaf['pipeline'] = deepcopy(pipelines[0])
@@ -202,13 +216,7 @@ def label_with_the_test_run(cfg: Config, dataloader: str) -> None:
     test_loader.dataset = dataset
     test_loader.sampler = dict(type='DefaultSampler', shuffle=False)
     test_loader.drop_last = False
-    # A Runner takes the settings of training and validation only together.
-    for part in ('dataloader', 'cfg'):
-        cfg[f'train_{part}'] = cfg[f'val_{part}'] = None
-    cfg.optim_wrapper = cfg.param_scheduler = cfg.val_evaluator = None
     cfg.test_dataloader = test_loader
-    cfg.test_evaluator = []
-    cfg.test_cfg = cfg.get('test_cfg') or ConfigDict()
 
 
 def forbid_replacements(dataset: BaseDataset) -> None:

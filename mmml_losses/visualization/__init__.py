@@ -4,6 +4,7 @@ from .class_precision import plot_class_precision
 from .histogram import plot_probability_histogram, probability_shares
 from .label_counts import plot_label_counts
 from .loss_curves import LossCurve, loss_curve, parse_loss, plot_loss_curves
+from .metric_curves import plot_metric_curves, read_metrics
 from .recovery import plot_label_recovery, read_label_recovery
 from .reliability import plot_reliability
 from .report import write_report
@@ -18,6 +19,7 @@ __all__ = [
     'plot_label_counts',
     'plot_label_recovery',
     'plot_loss_curves',
+    'plot_metric_curves',
     'plot_probability_histogram',
     'plot_reliability',
     'plot_retrieval_curve',
@@ -25,6 +27,7 @@ __all__ = [
     'png_bytes',
     'probability_shares',
     'read_label_recovery',
+    'read_metrics',
     'save_figure',
     'write_report',
 ]

@@ -1,21 +1,21 @@
 """Read how well a training found hidden labels, epoch by epoch, and draw the precision and recall."""
 
-import json
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from .style import INK, add_title, legend_below, line_style, plain, tidy, wrapped
+from ..evaluation import LabelRecovery
+from .metric_curves import Curves, plot_metric_curves, read_metrics
+from .style import GREEN, ORANGE, add_title
 
 PREFIX = 'label_recovery/'
+# Colours of the bands in Figure 7 of the Hill and SPLC paper.
+_BANDS = {'precision': ORANGE, 'recall': GREEN}
 
 
 def read_label_recovery(work_dir: str | os.PathLike) -> dict[str, dict[int, float]]:
-    """Read the values that ``LabelRecoveryHook`` wrote into the logs of a training.
-
-    A resumed training has several logs; for an epoch that is in more than one, the last counts.
+    """Read the values that ``LabelRecoveryHook`` wrote into the logs of a training; see :func:`read_metrics`.
 
     Args:
         work_dir: Folder of the training, with ``<timestamp>/vis_data/scalars.json`` below it.
@@ -24,20 +24,15 @@ def read_label_recovery(work_dir: str | os.PathLike) -> dict[str, dict[int, floa
         A dict from quantity to a dict from epoch to value: percentages such as ``precision`` and ``recall``, and counts
         such as ``num_recovered``. Empty if none was logged.
     """
-    curves: dict[str, dict[int, float]] = {}
-    for file in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
-        for line in file.read_text(encoding='utf-8').splitlines():
-            record = json.loads(line)
-            for name, value in record.items():
-                if name.startswith(PREFIX) and value is not None:
-                    curves.setdefault(name.removeprefix(PREFIX), {})[int(record['step'])] = float(value)
-    return {name: dict(sorted(curve.items())) for name, curve in curves.items()}
+    metrics = read_metrics(work_dir)
+    return {name.removeprefix(PREFIX): curve for name, curve in metrics.items() if name.startswith(PREFIX)}
 
 
 def plot_label_recovery(
-    runs: Mapping[str, Mapping[str, Mapping[int, float]]],
+    runs: Mapping[str, Curves],
     quantities: Sequence[str] = ('precision', 'recall'),
     title: str | None = None,
+    pseudo_labels: Sequence[LabelRecovery] = (),
 ) -> Figure:
     """Draw, by epoch, how well trainings found hidden positives: precision and recall of their corrected labels.
 
@@ -45,23 +40,24 @@ def plot_label_recovery(
         runs: Dict from name to curves of a training, as :func:`read_label_recovery` returns them.
         quantities: Percentages to draw, a panel for each. A ValueError is raised for one that no run has.
         title: Heading of the picture.
+        pseudo_labels: What a trained model finds at several thresholds, as in Figure 7 of the Hill and SPLC paper. Its
+            precisions and recalls are the edges of a band in their panel.
     """
-    if not runs:
-        raise ValueError('runs must hold at least one run, got none')
     known = sorted({name for curves in runs.values() for name in curves if not name.startswith('num_')})
-    if isinstance(quantities, str) or not quantities or not set(quantities) <= set(known):
+    if runs and (isinstance(quantities, str) or not quantities or not set(quantities) <= set(known)):
         raise ValueError(f'quantities must be some of {known}, got {quantities!r}')
-    figure = Figure(figsize=(max(5.4, 4.2 * len(quantities)), 3.9), layout='constrained')
-    panels = figure.subplots(1, len(quantities), sharex=True, sharey=True, squeeze=False)[0]
-    for axes, quantity in zip(panels, quantities, strict=True):
-        for index, (name, curves) in enumerate(runs.items()):
-            curve = curves.get(quantity, {})
-            style = line_style(index, markersize=6, label=plain(wrapped(name, 36)))
-            axes.plot(list(curve), list(curve.values()), **style)
-        axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.set_ylim(-2, 102)
-        tidy(axes, 'epoch', heading=plain(quantity))
-    panels[0].set_ylabel('share [%]', color=INK)
-    legend_below(figure, *panels[0].get_legend_handles_labels(), ncols=min(len(runs), 3), handlelength=3.2)
+    figure = plot_metric_curves(runs, quantities, ylabel='share [%]', limits=(-2, 102))
+    for axes, quantity in zip(figure.axes, quantities, strict=False):
+        values = [100 * getattr(found, quantity) for found in pseudo_labels if quantity in _BANDS]
+        if values:
+            axes.axhspan(min(values), max(values), color=_BANDS[quantity], alpha=0.3, zorder=0)
+            axes.text(
+                0.98,
+                max(values) + 1,
+                'pseudo labels of a trained model',
+                transform=axes.get_yaxis_transform(),
+                ha='right',
+                fontsize=8.5,
+            )
     add_title(figure, title)
     return figure

@@ -153,8 +153,8 @@ def _decisions_section(runs: Runs) -> str:
     columns = {name: [getattr(run, attribute) for run in decisions.values()] for name, attribute in attributes.items()}
     caption = (
         f'Labels with a probability of at least {THRESHOLD:g} count as predicted; in percent. Precision, recall and F1 '
-        'as means over the classes (CP, CR, MF1), the harmonic mean of CP and CR (CF1), and over all pairs at once (OP, '
-        'OR, OF1).'
+        'as means over the classes (CP, CR, MF1), the harmonic mean of CP and CR (CF1), and over all pairs (OP, OR, '
+        'OF1).'
     )
     num_empty = next(iter(decisions.values())).num_empty
     if num_empty:

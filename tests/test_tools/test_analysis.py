@@ -12,11 +12,14 @@ import pytest
 from PIL import Image
 
 from mmml_losses.cli import runs as command_line
-from mmml_losses.evaluation import Predictions, save_predictions
+from mmml_losses.evaluation import Predictions, label_recovery, load_predictions, save_predictions
 from mmml_losses.evaluation.functional.detection import detection_columns
+from mmml_losses.visualization import read_metrics
+from tests.helpers.few_features import feature_options, write_features
 from tests.helpers.tools import run_tool
 
-ANALYSIS = Path(__file__).resolve().parents[2] / 'tools' / 'analysis'
+ROOT = Path(__file__).resolve().parents[2]
+ANALYSIS = ROOT / 'tools' / 'analysis'
 PICTURES_OF_RUNS = {
     'reliability': ['--num-bins', '5', '--binning', 'mass'],
     'probability_histogram': ['--num-bins', '5'],
@@ -61,7 +64,7 @@ def assert_is_picture(path):
 
 
 def test_every_script_is_tested():
-    tested = {*PICTURES_OF_RUNS, 'loss_curves', 'label_recovery'}
+    tested = {*PICTURES_OF_RUNS, 'loss_curves', 'label_recovery', 'metric_curve'}
     assert {file.stem for file in ANALYSIS.glob('*.py')} == tested
 
 
@@ -148,6 +151,58 @@ def test_class_ap_by_frequencies_and_given_groups(call, runs, tmp_path):
         call('class_ap', *runs, '--frequencies', frequencies, '--out', out)
     with pytest.raises(SystemExit, match=r'nowhere\.json cannot be read: No such file'):
         call('class_ap', *runs, '--frequencies', tmp_path / 'nowhere.json', '--out', out)
+
+
+@pytest.fixture(scope='module')
+def training(tmp_path_factory):
+    """Train on single positives for two epochs; return the config, its options, the work folder and a checkpoint."""
+    folder = tmp_path_factory.mktemp('training')
+    config = folder / 'single.py'
+    config.write_text(
+        f"_base_ = '{ROOT / 'configs' / 'bce_features.py'}'\n"
+        f"data = dict(_base_.train_dataloader.dataset, ann_file='{write_features(folder / 'features.npz')}')\n"
+        "train_dataloader = dict(dataset=dict(_delete_=True, type='mmml_losses.SinglePositive', dataset=data))\n"
+    )
+    options = feature_options(folder / 'features.npz', max_epochs=2) | {'train_cfg.val_interval': 1}
+    del options['train_dataloader.dataset.ann_file']
+    options = ['--cfg-options', *(f'{key}={value}' for key, value in options.items())]
+    recovery = ['--metric', 'MissingLabelRecovery', 'threshold=0.3', 'fully_labelled=True']
+    hook = ['--hook', 'LabelRecoveryHook', 'threshold=0.3']
+    run_tool('train.py', config, '--work-dir', folder / 'run', *recovery, *hook, *options)
+    return config, options, folder / 'run', folder / 'run' / 'epoch_2.pth'
+
+
+def test_metrics_of_the_test_set_are_drawn_as_the_training_logged_them(call, training, tmp_path):
+    config, options, folder, checkpoint = training
+    out = tmp_path / 'curves.svg'
+    call('metric_curve', f'BCE={folder}', '--metric', 'missing-label/PPV', 'missing-label/NPV', '--out', out)
+    assert_is_picture(out)
+    run_tool('test.py', config, checkpoint, '--work-dir', tmp_path, '--out', tmp_path / 'test.npz', *options)
+    run = load_predictions(tmp_path / 'test.npz')
+    found = label_recovery(np.zeros_like(run.labels), run.labels, run.scores, 0.3)
+    curves = read_metrics(folder)
+    assert list(curves['missing-label/NPV']) == [1, 2]
+    assert curves['missing-label/PPV'][2] == pytest.approx(100 * found.ppv)
+    assert curves['missing-label/NPV'][2] == pytest.approx(100 * found.npv)
+    with pytest.raises(SystemExit, match=r"no run logged 'PPV', they have label_recovery/NPV, .*missing-label/PPV"):
+        call('metric_curve', folder, '--metric', 'PPV', '--out', out)
+
+
+def test_pseudo_labels_of_a_trained_model_are_bands(call, training, tmp_path):
+    config, options, folder, checkpoint = training
+    arguments = (config, checkpoint, '--work-dir', tmp_path, '--dataloader', 'train', '--out', tmp_path / 'train.npz')
+    run_tool('test.py', *arguments, *options)
+    run = load_predictions(tmp_path / 'train.npz')
+    with np.load(config.parent / 'features.npz') as arrays:
+        np.testing.assert_array_equal(run.true_labels, arrays['train_labels'])
+    assert (run.labels.sum(axis=1) == (run.true_labels.sum(axis=1) > 0)).all()
+    out = tmp_path / 'recovery.svg'
+    arguments = ['--pseudo-labels', tmp_path / 'train.npz', '--thresholds', '0.4', '0.6', '--out', out]
+    call('label_recovery', f'BCE={folder}', *arguments)
+    assert_is_picture(out)
+    run_tool('test.py', config, checkpoint, '--work-dir', tmp_path, '--out', tmp_path / 'test.npz', *options)
+    with pytest.raises(SystemExit, match=r'has no true labels; .* --dataloader train --out FILE\.npz'):
+        call('label_recovery', folder, '--pseudo-labels', tmp_path / 'test.npz', '--out', out)
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mmml_losses.evaluation import Predictions, average_precision, reliability_bins
+from mmml_losses.evaluation import Predictions, average_precision, label_recovery, reliability_bins
 from mmml_losses.visualization import (
     plot_class_precision,
     plot_label_recovery,
+    plot_metric_curves,
     plot_probability_histogram,
     plot_reliability,
     plot_retrieval_curve,
     png_bytes,
     probability_shares,
     read_label_recovery,
+    read_metrics,
     save_figure,
 )
 from mmml_losses.visualization.style import wrapped
@@ -180,6 +182,33 @@ def test_label_recovery_curves_hold_the_log(tmp_path):
     np.testing.assert_array_equal(precision.lines[0].get_xydata(), [[1, 50], [2, 60]])
     np.testing.assert_array_equal(recall.lines[1].get_xydata(), [[2, 30]])
     assert legend_texts(figure.legends[0]) == ['SPLC', 'later']
+
+
+def test_bands_of_pseudo_labels_span_their_precisions_and_recalls():
+    true = np.array([[1, 1, 0, 0, 1]])
+    found = [label_recovery(np.zeros_like(true), true, [[0.9, 0.5, 0.5, 0.1, 0.3]], limit) for limit in (0.4, 0.6)]
+    figure = plot_label_recovery({'run': {'precision': {1: 5.0}, 'recall': {1: 3.0}}}, pseudo_labels=found)
+    bands = [(patch.get_y(), patch.get_y() + patch.get_height()) for axes in figure.axes for patch in axes.patches]
+    np.testing.assert_allclose(bands, [(200 / 3, 100), (100 / 3, 200 / 3)])
+
+
+def test_metric_curves_have_a_panel_for_each_metric(tmp_path):
+    records = [
+        {'multi-label/mAP@class': 30.0, 'missing-label/PPV': float('nan'), 'time': 0.1, 'step': 1},
+        {'loss': 0.5, 'lr': 0.1, 'step': 94},
+        {'multi-label/mAP@class': 40.0, 'missing-label/PPV': 70.0, 'time': 0.1, 'step': 2},
+    ]
+    write_scalars(tmp_path, '1', records)
+    metrics = read_metrics(tmp_path)
+    assert metrics == {'multi-label/mAP@class': {1: 30.0, 2: 40.0}, 'missing-label/PPV': {2: 70.0}}
+    figure = plot_metric_curves({'one': metrics, 'two': {}}, ['missing-label/PPV', 'multi-label/mAP@class'])
+    png_bytes(figure, dpi=40)
+    assert [axes.get_title(loc='left') for axes in figure.axes] == ['missing-label/PPV', 'multi-label/mAP@class']
+    np.testing.assert_array_equal(figure.axes[1].lines[0].get_xydata(), [[1, 30], [2, 40]])
+    with pytest.raises(
+        ValueError, match=r"names must be some of \['missing-label/PPV', 'multi-label/mAP@class'\], got"
+    ):
+        plot_metric_curves({'one': metrics}, ['mAP'])
 
 
 def test_label_recovery_of_nothing_is_rejected():
