@@ -27,6 +27,7 @@ from .functional.calibration import (
 )
 from .functional.detection import Detections, MatchedDetections, Objects, match_detections, match_images
 from .functional.f1 import BestThreshold, F1Scores, best_threshold, f1_scores, midpoint_threshold
+from .functional.hamming import cost_sensitive_hamming_loss
 from .functional.intervals import Interval, calibration_intervals
 from .functional.label_statistics import (
     LabelStatistics,
@@ -35,6 +36,7 @@ from .functional.label_statistics import (
     label_statistics,
     summarize_labels,
 )
+from .functional.margin import classification_margins
 from .functional.predictions import Predictions, load_predictions, log_odds_of, recalibrate, save_predictions
 from .functional.recovery import LabelRecovery, label_recovery
 from .functional.retrieval import *
@@ -75,6 +77,8 @@ __all__ = [
     'class_calibration_errors',
     'class_negative_log_likelihoods',
     'class_reliability_bins',
+    'classification_margins',
+    'cost_sensitive_hamming_loss',
     'describe_labels',
     'f1_scores',
     'group_classes',
