@@ -1,6 +1,7 @@
 """Read the predictions of the runs that a command line names, and draw pictures of them."""
 
 import argparse
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +14,9 @@ from ..evaluation import Predictions, group_classes, load_class_frequencies, loa
 from ..evaluation.functional.detection import are_detections
 from ..utils.errors import UsageError
 from ..utils.frequencies import HEAD_FROM, MEDIUM_FROM
-from ..visualization import read_label_recovery, save_figure
+from ..visualization import parse_loss, read_label_recovery, save_figure
 from ..visualization.style import checked_picture_path
+from .losses import find_loss
 
 Content = TypeVar('Content')
 Groups = dict[str, tuple[int, ...]]
@@ -124,6 +126,24 @@ def load_label_recovery(arguments: Sequence[str]) -> dict[str, dict[str, dict[in
     """Return ``curves[run][quantity][epoch]`` (quantity: ``'precision'``, …) without runs that logged none."""
     curves = {name: read_file(file.parent, read_label_recovery) for name, file in files_of(arguments).items()}
     return {name: of_run for name, of_run in curves.items() if of_run}
+
+
+def read_losses(arguments: Sequence[str]) -> dict[str, dict]:
+    """Return the configs of losses that are given as ``NAME=LOSS`` or ``LOSS``, by name.
+
+    A loss is written as for :func:`mmml_losses.cli.losses.find_loss`, or with arguments as for :func:`mmml_losses.visualization.parse_loss`.
+    """
+    losses = {}
+    for argument in arguments:
+        # A name has no parentheses: equals signs inside of them belong to the arguments of the loss.
+        name, text = re.fullmatch(r'(?:([^()=]+)=)?(.*)', argument, flags=re.DOTALL).groups()  # type: ignore[union-attr]
+        if name in losses or (name or text) in losses:
+            raise UsageError(f"two curves are called '{name or text}': name them apart as NAME=LOSS")
+        try:
+            losses[name or text] = parse_loss(text) if '(' in text else dict(find_loss(text))
+        except UsageError as error:  # the message names the flag of other tools
+            raise UsageError(str(error).removeprefix('--loss: ')) from None
+    return losses
 
 
 def read_file(path: str | Path, reader: Callable[[Path], Content]) -> Content:

@@ -112,7 +112,7 @@ def _draw_run(
         except OSError:
             image = None
             missing.append(path)
-        _draw_image(axes, image, path, x, y + 0.06)
+        draw_image(axes, image, path, x, y + 0.06)
         _draw_mark(axes, bool(is_right), x, y + 0.06)
         shown = ', '.join(run.class_names[i] for i in np.flatnonzero(run.labels[index] == 1))
         caption = plain(wrapped(shown or 'no label', 18, 2))
@@ -120,16 +120,21 @@ def _draw_run(
     return missing
 
 
-def _draw_image(axes: Axes, image: np.ndarray | None, path: str, x: float, y: float) -> None:
-    axes.add_patch(Rectangle((x, y), 1, 1, facecolor=BACKGROUND))
+def draw_image(axes: Axes, image: np.ndarray | None, path: str, x: float, y: float, side: float = 1.0) -> None:
+    """Draw an image into a square with its upper left corner at (x, y); None draws the name of the missing file.
+
+    The vertical axis of ``axes`` must point down. The image keeps its proportions.
+    """
+    axes.add_patch(Rectangle((x, y), side, side, facecolor=BACKGROUND))
     if image is None:
         name = wrapped(Path(path).name or 'no file', 14, 2)
-        axes.text(x + 0.5, y + 0.5, plain(f'not found\n{name}'), fontsize=7, color=MUTED, ha='center', va='center')
+        middle = (x + side / 2, y + side / 2)
+        axes.text(*middle, plain(f'not found\n{name}'), fontsize=7, color=MUTED, ha='center', va='center')
         return
     rows, columns = image.shape[:2]
-    width, height = columns / max(rows, columns), rows / max(rows, columns)
-    left, upper = x + (1 - width) / 2, y + (1 - height) / 2
-    # The vertical axis points down, so the first row of the image lies at the smaller y.
+    width, height = side * columns / max(rows, columns), side * rows / max(rows, columns)
+    left, upper = x + (side - width) / 2, y + (side - height) / 2
+    # The first row of the image lies at the smaller y.
     axes.imshow(image, extent=(left, left + width, upper + height, upper), cmap='gray', zorder=2)
 
 

@@ -14,6 +14,8 @@ from PIL import Image
 from mmml_losses.cli import runs as command_line
 from mmml_losses.evaluation import Predictions, label_recovery, load_predictions, save_predictions
 from mmml_losses.evaluation.functional.detection import detection_columns
+from mmml_losses.procedures.sweep import train_point
+from mmml_losses.utils.errors import UsageError
 from mmml_losses.visualization import read_metrics
 from tests.helpers.few_features import feature_options, write_features
 from tests.helpers.tools import run_tool
@@ -25,6 +27,7 @@ PICTURES_OF_RUNS = {
     'probability_histogram': ['--num-bins', '5'],
     'class_ap': [],
     'retrieval_sheet': ['--query', 'cat, -dog', '--query', 'dog', '--top', '3'],
+    'examples': ['--number', '2', '--num-labels', '3'],
     'retrieval_curve': ['--max-conditions', '2'],
 }
 
@@ -64,7 +67,8 @@ def assert_is_picture(path):
 
 
 def test_every_script_is_tested():
-    tested = {*PICTURES_OF_RUNS, 'loss_curves', 'label_recovery', 'metric_curve'}
+    of_other_things = {'loss_curves', 'margins', 'label_recovery', 'metric_curve', 'co_occurrence', 'sweep'}
+    tested = {*PICTURES_OF_RUNS, *of_other_things}
     assert {file.stem for file in ANALYSIS.glob('*.py')} == tested
 
 
@@ -203,6 +207,82 @@ def test_pseudo_labels_of_a_trained_model_are_bands(call, training, tmp_path):
     run_tool('test.py', config, checkpoint, '--work-dir', tmp_path, '--out', tmp_path / 'test.npz', *options)
     with pytest.raises(SystemExit, match=r'has no true labels; .* --dataloader train --out FILE\.npz'):
         call('label_recovery', folder, '--pseudo-labels', tmp_path / 'test.npz', '--out', out)
+
+
+def test_examples_are_found_by_name_and_index(call, runs, tmp_path):
+    out = tmp_path / 'examples.svg'
+    call('examples', *runs, '--image', 'image.png', '3', '--out', out)
+    assert_is_picture(out)
+    with pytest.raises(SystemExit, match="--image: 'other' is neither the name of an image nor an index"):
+        call('examples', *runs, '--image', 'other', '--out', out)
+
+
+def test_losses_by_margin(call, tmp_path):
+    losses = ["T 1=TwoWayLoss(way='sample', positive_temperature=1.0)", 'two_way']
+    call('margins', *losses, '--num-positives', '2', '--out', tmp_path / 'margins.png')
+    assert_is_picture(tmp_path / 'margins.png')
+    with pytest.raises(SystemExit, match='loss must compare the labels of a sample, got BCELoss'):
+        call('margins', 'bce', '--out', tmp_path / 'other.png')
+
+
+def test_co_occurrence_of_a_training_set(call, training, tmp_path):
+    config, options, *_ = training
+    call('co_occurrence', config, '--out', tmp_path / 'pairs.svg', *options)
+    assert_is_picture(tmp_path / 'pairs.svg')
+    arguments = ['--dataloader', 'test', '--classes', 'class 1', 'class 3', '--out', tmp_path / 'two.png', *options]
+    call('co_occurrence', config, *arguments)
+    assert_is_picture(tmp_path / 'two.png')
+    with pytest.raises(SystemExit, match="unknown class 'clas 3' did you mean 'class 3'"):
+        call('co_occurrence', config, '--classes', 'clas 3', '--out', tmp_path / 'other.png', *options)
+
+
+def test_a_sweep_trains_each_point_once(call, training, tmp_path, monkeypatch):
+    config, options, *_ = training
+    monkeypatch.setenv('PYTHONPATH', str(ROOT))
+    rates = ['--grid', 'optim_wrapper.optimizer.lr', '0.1', '0.001']
+    arguments = [config, *rates, '--work-dir', tmp_path / 'sweep', '--out', tmp_path / 'sweep.svg', '--loss', 'hill']
+    printed = call('sweep', *arguments, *options)
+    assert_is_picture(tmp_path / 'sweep.svg')
+    folders = [tmp_path / 'sweep' / f'optim_wrapper.optimizer.lr={rate}' for rate in ('0.1', '0.001')]
+    logged = [read_metrics(folder)['multi-label/mAP@class'] for folder in folders]
+    assert all(len(curve) == 2 for curve in logged)
+    for rate, curve in zip(('0.1', '0.001'), logged, strict=True):
+        assert f'optim_wrapper.optimizer.lr={rate}: multi-label/mAP@class {curve[2]:.4f}' in printed
+    assert logged[0][2] != logged[1][2]
+    assert 'HillLoss' in next(folders[0].glob('*/vis_data/config.py')).read_text()
+    # A second call takes no step, whatever it draws.
+    monkeypatch.setattr('subprocess.run', pytest.fail)
+    call('sweep', *arguments, '--result', 'multi-label/ACE', *options)
+    with pytest.raises(SystemExit, match=r"--result: .*lr=0\.1 has no 'mAP' in its log, but .*multi-label/mAP@class"):
+        call('sweep', *arguments, '--result', 'mAP', *options)
+    with pytest.raises(SystemExit, match=r'lr=0\.1 holds the training of another command, give another --work-dir'):
+        call('sweep', *arguments, *options, 'train_cfg.max_epochs=1')
+
+
+@pytest.mark.parametrize(
+    ('grid', 'message'),
+    [
+        (['--grid', 'a', '1'], 'a key and at least two different values, got a 1'),
+        (['--grid', 'a', '1', '1'], 'a key and at least two different values, got a 1 1'),
+        (['--grid', 'a=1', '2', '3'], 'a key and at least two different values, got a=1 2 3'),
+        (['--grid', 'a', '1', '2'] * 2, 'one or two different keys, got a, a'),
+    ],
+)
+def test_a_sweep_needs_keys_and_values(call, grid, message, tmp_path):
+    with pytest.raises(SystemExit, match=f'--grid must .*{message}'):
+        call('sweep', 'config.py', *grid, '--work-dir', tmp_path)
+
+
+def test_a_point_that_fails_ends_a_sweep_and_is_trained_again(tmp_path):
+    marker = tmp_path / 'ready'
+    script = f'import pathlib, sys; sys.exit(0 if pathlib.Path({str(marker)!r}).exists() else 3)'
+    command = [sys.executable, '-c', script]
+    with pytest.raises(UsageError, match=r'the training in .*point ended with exit code 3'):
+        train_point(command, tmp_path / 'point')
+    marker.touch()
+    train_point(command, tmp_path / 'point')
+    marker.unlink()
+    train_point(command, tmp_path / 'point')  # has finished
 
 
 @pytest.mark.parametrize(

@@ -2,34 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from mmml_losses.cli import launch
 from mmml_losses.cli import runs as command_line
-from mmml_losses.cli.losses import find_loss
-from mmml_losses.utils.errors import UsageError
-from mmml_losses.visualization import parse_loss, plot_loss_curves
-
-
-def read_losses(arguments: list[str]) -> dict[str, dict]:
-    """Return the configs of losses that are given as ``NAME=LOSS`` or ``LOSS``, by name."""
-    losses = {}
-    for argument in arguments:
-        # A name has no parentheses: equals signs inside of them belong to the arguments of the loss.
-        name, text = re.fullmatch(r'(?:([^()=]+)=)?(.*)', argument, flags=re.DOTALL).groups()
-        if name in losses or (name or text) in losses:
-            raise UsageError(f"two curves are called '{name or text}': name them apart as NAME=LOSS")
-        losses[name or text] = read_loss(text)
-    return losses
-
-
-def read_loss(text: str) -> dict:
-    if '(' in text:
-        return parse_loss(text)
-    try:
-        return dict(find_loss(text))
-    except UsageError as error:  # the message names the flag of other tools
-        raise UsageError(str(error).removeprefix('--loss: ')) from None
+from mmml_losses.visualization import plot_loss_curves
 
 
 def main() -> None:
@@ -58,7 +33,7 @@ def main() -> None:
     command_line.draw(
         options,
         plot_loss_curves,
-        read_losses(options.losses),
+        command_line.read_losses(options.losses),
         options.against,
         options.show,
         options.labels,
