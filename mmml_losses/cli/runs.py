@@ -131,7 +131,7 @@ def load_label_recovery(arguments: Sequence[str]) -> dict[str, dict[str, dict[in
 def read_losses(arguments: Sequence[str]) -> dict[str, dict]:
     """Return the configs of losses that are given as ``NAME=LOSS`` or ``LOSS``, by name.
 
-    A loss is written as for :func:`mmml_losses.cli.losses.find_loss`, or with arguments as for :func:`mmml_losses.visualization.parse_loss`.
+    A loss is written as for :func:`find_loss`, or with arguments as for :func:`mmml_losses.visualization.parse_loss`.
     """
     losses = {}
     for argument in arguments:

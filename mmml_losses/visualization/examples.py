@@ -13,8 +13,9 @@ from .runs import check_same_data
 from .style import BACKGROUND, GREEN, GRID, INK, MUTED, RED, add_title, plain, wrapped
 
 # Sizes in inches. An image has a square of SIDE; to its right, the names of labels and a column for each run.
-SIDE, NAME_WIDTH, RUN_WIDTH, LINE, GAP = 1.7, 1.5, 0.95, 0.24, 0.18
+SIDE, RUN_WIDTH, LINE, GAP = 1.7, 0.95, 0.24, 0.18
 HEADER_HEIGHT, LEGEND_HEIGHT = 0.45, 0.3
+MOST_LETTERS, LETTER = 18, 0.085
 # Colour and mark of each kind of label, so that the picture can be read without colour.
 _LOOKS = {'positive': (GREEN, '● '), 'missing': (RED, '○ '), 'negative': (MUTED, '')}
 
@@ -53,7 +54,11 @@ def plot_examples(
         raise ValueError(f'images and num_labels must be at least one, got {len(images)} and {num_labels}')
     kinds = {image: _kinds_of_labels(runs, image, num_labels) for image in images}
     heights = [max(SIDE, HEADER_HEIGHT + LINE * len(kinds[image])) + GAP for image in images]
-    width = GAP + SIDE + GAP + NAME_WIDTH + RUN_WIDTH * len(runs) + GAP
+    names = next(iter(runs.values())).class_names
+    lengths = [len(names[index]) for of_image in kinds.values() for index in of_image]
+    longest = min(max(lengths, default=0), MOST_LETTERS)
+    name_width = 0.35 + LETTER * longest
+    width = max(GAP + SIDE + GAP + name_width + RUN_WIDTH * len(runs), 3.4) + GAP
     top = 0.45 if title else 0.1
     height = top + sum(heights) + LEGEND_HEIGHT
     figure = Figure(figsize=(width, height))
@@ -69,7 +74,7 @@ def plot_examples(
                 'folder in which it ran'
             ) from error
         draw_image(axes, pixels, path, GAP, float(y), SIDE)
-        _draw_probabilities(axes, runs, image, kinds[image], 2 * GAP + SIDE, float(y))
+        _draw_probabilities(axes, runs, image, kinds[image], (2 * GAP + SIDE, float(y)), name_width)
     for place, kind in enumerate(_LOOKS):
         color, mark = _LOOKS[kind]
         axes.text(GAP + place * 1.1, height - LEGEND_HEIGHT / 2, mark + kind, color=color, fontsize=9, va='center')
@@ -94,11 +99,17 @@ def _kinds_of_labels(runs: Mapping[str, Predictions], image: int, num_labels: in
 
 
 def _draw_probabilities(
-    axes: Axes, runs: Mapping[str, Predictions], image: int, kinds: Mapping[int, str], x: float, y: float
+    axes: Axes,
+    runs: Mapping[str, Predictions],
+    image: int,
+    kinds: Mapping[int, str],
+    corner: tuple[float, float],
+    name_width: float,
 ) -> None:
-    """Draw a line for each label and a column for each run, with the upper left corner at (x, y)."""
+    """Draw a line for each label and a column for each run, with the upper left corner at ``corner``."""
     names = next(iter(runs.values())).class_names
-    left = x + NAME_WIDTH
+    x, y = corner
+    left = x + name_width
     for column, name in enumerate(runs):
         heading = plain(wrapped(name, 12, 2))
         middle = left + (column + 0.5) * RUN_WIDTH
@@ -107,11 +118,11 @@ def _draw_probabilities(
     for line, (index, kind) in enumerate(kinds.items()):
         color, mark = _LOOKS[kind]
         middle = y + HEADER_HEIGHT + (line + 0.5) * LINE
-        axes.text(x, middle, mark + plain(wrapped(names[index], 18)), fontsize=9, color=color, va='center')
+        axes.text(x, middle, mark + plain(wrapped(names[index], MOST_LETTERS)), fontsize=9, color=color, va='center')
         for column, run in enumerate(runs.values()):
             probability = float(run.scores[image, index])
-            corner = (left + column * RUN_WIDTH + 0.06, middle - 0.4 * LINE)
-            axes.add_patch(Rectangle(corner, RUN_WIDTH - 0.12, 0.8 * LINE, facecolor=BACKGROUND))
-            axes.add_patch(Rectangle(corner, probability * (RUN_WIDTH - 0.12), 0.8 * LINE, facecolor=color, alpha=0.35))
+            bar = (left + column * RUN_WIDTH + 0.06, middle - 0.4 * LINE)
+            axes.add_patch(Rectangle(bar, RUN_WIDTH - 0.12, 0.8 * LINE, facecolor=BACKGROUND))
+            axes.add_patch(Rectangle(bar, probability * (RUN_WIDTH - 0.12), 0.8 * LINE, facecolor=color, alpha=0.35))
             place = left + (column + 0.5) * RUN_WIDTH
             axes.text(place, middle, f'{probability:.2f}', fontsize=9, color=INK, ha='center', va='center')

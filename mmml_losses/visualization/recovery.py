@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from ..evaluation import LabelRecovery
 from .metric_curves import Curves, plot_metric_curves, read_metrics
-from .style import GREEN, ORANGE, add_title
+from .style import GREEN, MUTED, ORANGE, add_title
 
 PREFIX = 'label_recovery/'
 # Colours of the bands in Figure 7 of the Hill and SPLC paper.
@@ -51,13 +51,6 @@ def plot_label_recovery(
         values = [100 * getattr(found, quantity) for found in pseudo_labels if quantity in _BANDS]
         if values:
             axes.axhspan(min(values), max(values), color=_BANDS[quantity], alpha=0.3, zorder=0)
-            axes.text(
-                0.98,
-                max(values) + 1,
-                'pseudo labels of a trained model',
-                transform=axes.get_yaxis_transform(),
-                ha='right',
-                fontsize=8.5,
-            )
+            axes.set_title('band: pseudo labels', loc='right', color=MUTED, fontsize=9)
     add_title(figure, title)
     return figure

@@ -37,7 +37,7 @@ def main() -> None:
         if not runs[name]:
             raise UsageError(
                 f'{folder} has no log of label recovery: no */vis_data/scalars.json below it holds label_recovery/...; '
-                "train with dict(type='mmml_losses.LabelRecoveryHook') among the custom_hooks"
+                'train with tools/train.py CONFIG --hook LabelRecoveryHook'
             )
     bands = pseudo_labels(options.pseudo_labels, options.thresholds) if options.pseudo_labels else []
     command_line.draw(options, plot_label_recovery, runs, options.quantity, pseudo_labels=bands)
