@@ -52,6 +52,8 @@ def parse_args() -> argparse.Namespace:
     args = parser.parse_args()
     if args.out_item is not None and args.out is None:
         parser.error('--out-item needs --out')
+    if args.tta and args.dataloader != 'test':
+        parser.error('--tta changes the pipeline of the test dataset: leave out --dataloader')
     if args.out is not None:
         suffixes = METRIC_SUFFIXES if args.out_item == 'metrics' else PREDICTION_SUFFIXES
         if Path(args.out).suffix not in suffixes:

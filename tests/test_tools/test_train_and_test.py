@@ -163,6 +163,11 @@ def test_bad_calls_end_with_one_sentence(trained, tmp_path):
     assert '--out of pred must end in one of' in wrong_suffix.stderr
 
 
+def test_augmented_tests_are_for_the_test_set(capsys):
+    assert error_of('test.py', CONFIG, 'epoch_2.pth', '--tta', '--dataloader', 'train') == 2
+    assert '--tta changes the pipeline of the test dataset: leave out --dataloader' in capsys.readouterr().err
+
+
 class Command:
     def __reduce__(self):
         return os.system, ('echo code from a checkpoint ran',)
