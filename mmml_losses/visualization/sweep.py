@@ -33,11 +33,13 @@ def plot_sweep(
         figure = Figure(figsize=(5.6, 3.8), layout='constrained')
         axes = figure.subplots()
         (values,) = grid.values()
-        places = _numbers(values)
+        try:
+            places = np.array([float(value) for value in values])
+        except ValueError:
+            places = np.arange(len(values))
+            axes.set_xticks(places, [plain(value) for value in values])
         order = np.argsort(places, kind='stable')
         axes.plot(places[order], results[order], **line_style(0, markersize=7))
-        if len(values) <= 12:
-            axes.set_xticks(places, [plain(value) for value in values])
         tidy(axes, names[0], plain(name))
     else:
         rows, columns = grid.values()
@@ -49,10 +51,3 @@ def plot_sweep(
         axes.set_ylabel(names[0], color=INK)
     add_title(figure, title)
     return figure
-
-
-def _numbers(values: Sequence[str]) -> np.ndarray:
-    try:
-        return np.array([float(value) for value in values])
-    except ValueError:
-        return np.arange(len(values), dtype=np.float64)
