@@ -20,12 +20,13 @@ from .heads import MultiLabelHead, compute_loss
 
 @MODELS.register_module()
 class ExpertsHead(MultiLabelHead):
-    r"""Head that averages the probabilities of several classifiers ("experts"), each trained for another class balance.
+    r"""Head that averages the logits of several classifiers ("experts"), each trained for another class balance.
 
     It is BalPoE (Aimar et al., 2023) with a multi-label loss, as in the comparison of the DR paper (see ``DRLoss``).
     Expert :math:`e` is trained by the loss of its logits plus :math:`s_e \log \pi_c` (the class prior), where
     :math:`\pi_c` is the fraction of training images with class :math:`c`. The larger :math:`s_e`, the more it favours
-    rare classes. Predictions omit the prior. The loss's link (map from logits to probabilities) must have an inverse.
+    rare classes. Predictions omit the prior. With the sigmoid, a mean of logits is a product of experts: the geometric
+    mean of their odds.
 
     The loss of the head is the mean of the experts' losses, which are logged as ``expert_0`` and so on. Every expert
     has its own copy of the loss module, since a loss may remember samples or estimate quantities.
@@ -37,6 +38,8 @@ class ExpertsHead(MultiLabelHead):
         class_frequencies: Number of training images with each class: a list, or the path of a json file with it, or
             with ``{"class_frequencies": [...]}``. None: from ``TrainingSetHook`` or a checkpoint. 0 counts as 1.
         num_samples: Number of training images; needed with a list, or with a json file that lacks it.
+        average: ``'logits'``, as the authors of BalPoE predict, or ``'probabilities'``, a mixture of experts. The
+            latter needs a loss whose link (map from logits to probabilities) has an inverse.
         **kwargs: ``loss``, ``thr``, ``topk`` and ``init_cfg`` of :class:`MultiLabelHead`.
     """
 
@@ -47,22 +50,22 @@ class ExpertsHead(MultiLabelHead):
         log_prior_scales: Sequence[float] = (0.0, 1.0, 2.0),
         class_frequencies: Frequencies = None,
         num_samples: float | None = None,
+        average: str = 'logits',
         **kwargs,
     ):
         if isinstance(log_prior_scales, (int, float)) or not len(log_prior_scales):
             raise ValueError(f'log_prior_scales must be a number for each expert, got {log_prior_scales!r}')
+        if average not in ('logits', 'probabilities'):
+            raise ValueError(f"average must be 'logits' or 'probabilities', got {average!r}")
         experts = nn.ModuleList(nn.Linear(in_channels, num_classes) for _ in log_prior_scales)
         super().__init__(num_classes, classifier=experts, **kwargs)
         self.log_prior_scales = tuple(log_prior_scales)
         self.frequencies = ClassFrequencies(class_frequencies, num_samples)
         # The first expert has loss_module, the attribute of all heads that tools look for.
         self.other_losses = nn.ModuleList(copy.deepcopy(self.loss_module) for _ in self.log_prior_scales[1:])
-        try:
-            self._link().inverse_logit_probabilities(torch.zeros(1))
-        except ValueError as error:
-            raise ValueError(
-                f'loss must have a link with an inverse, to give a mean of probabilities: {error}'
-            ) from None
+        self.average = average
+        if average == 'probabilities':
+            self._require_inverse_link()
 
     @property
     def wants_training_labels(self) -> bool:
@@ -85,12 +88,15 @@ class ExpertsHead(MultiLabelHead):
         return [expert(features) for expert in self.fc]
 
     def forward(self, feats: tuple[Tensor, ...]) -> Tensor:
-        """Return logits (N, C) whose probabilities, by the loss's link, are the mean of the experts' probabilities.
+        """Return logits (N, C): the mean of the experts' logits, or logits of the mean of their probabilities.
 
         A temperature fitted after training is not applied here: it is fitted to these logits and scales them later.
         """
+        experts = torch.stack([promote(logits) for logits in self.expert_logits(feats)])
+        if self.average == 'logits':
+            return experts.mean(dim=0)
         link = self._link()
-        log_odds = torch.stack([link.logit_probabilities(promote(logits)) for logits in self.expert_logits(feats)])
+        log_odds = link.logit_probabilities(experts)
         # Means of p and of 1 - p, each as a logarithm, so that neither rounds to 0 or 1.
         mean_log_odds = logsigmoid(log_odds).logsumexp(dim=0) - logsigmoid(-log_odds).logsumexp(dim=0)
         return link.inverse_logit_probabilities(mean_log_odds)
@@ -121,6 +127,12 @@ class ExpertsHead(MultiLabelHead):
             return 0.0
         counts, num_samples = self.frequencies(promote(logits))
         return scale * (counts.clamp(min=1) / num_samples).log()
+
+    def _require_inverse_link(self) -> None:
+        try:
+            self._link().inverse_logit_probabilities(torch.zeros(1))
+        except ValueError as error:
+            raise ValueError(f"loss must have a link with an inverse for average='probabilities': {error}") from None
 
     def _link(self) -> Link:
         """Return the loss's link without a scale fitted after training; the sigmoid for other projects' losses."""

@@ -41,9 +41,9 @@ def scores(head, features=None):
     return torch.stack([sample.pred_score for sample in head.predict(features or feats())])
 
 
-def with_logits(*rows):
+def with_logits(*rows, **changes):
     """Return a head whose experts give these logits for one sample, whatever the features."""
-    head = build(log_prior_scales=range(len(rows)))
+    head = build(log_prior_scales=range(len(rows)), **changes)
     head.expert_logits = lambda feats: [row.unsqueeze(0) for row in rows]
     return head
 
@@ -81,9 +81,28 @@ def test_gradients_reach_every_expert():
     assert all(parameter.grad.any() for parameter in parameters.values())
 
 
+@pytest.mark.parametrize('loss', ['BCELoss', 'SPALoss'])
+def test_predictions_are_means_of_logits_by_default(loss):
+    head = build(loss=dict(type=f'mmml_losses.{loss}'), init_cfg=dict(type='Normal', layer='Linear', std=2.0))
+    expected = head.loss_module.probabilities(sum(head.expert_logits(feats())) / 3)
+    torch.testing.assert_close(scores(head), expected)
+
+
+def test_a_product_of_experts_multiplies_their_odds():
+    rows = torch.tensor([[2.0, -3.0, 0.5, 12.0], [-1.0, -4.0, 0.5, 16.0]])
+    odds = rows.double().exp().prod(dim=0).sqrt()
+    torch.testing.assert_close(scores(with_logits(*rows))[0], (odds / (1 + odds)).float())
+
+
+def test_half_precision_logits_are_averaged_in_single_precision():
+    head = with_logits(torch.full((4,), 60000.0).half(), torch.full((4,), 60000.0).half())
+    assert head(feats()).tolist() == [[60000.0] * 4]
+
+
 @pytest.mark.parametrize('loss', ['BCELoss', 'SPALoss', 'FocalLoss'])
-def test_predictions_are_means_of_probabilities(loss):
+def test_predictions_can_be_means_of_probabilities(loss):
     head = build(
+        average='probabilities',
         loss=dict(type=f'mmml_losses.{loss}', **(dict(link='phi') if loss == 'FocalLoss' else {})),
         init_cfg=dict(type='Normal', layer='Linear', std=2.0),
     )
@@ -95,20 +114,21 @@ def test_predictions_are_means_of_probabilities(loss):
 def test_extreme_probabilities_survive_the_mean():
     rows = torch.tensor([[-80.0, 80.0, -80.0, 12.0], [-81.0, 81.0, 3.0, 14.0]])
     present, absent = (each.double().sigmoid().mean(dim=0) for each in (rows, -rows))
-    head = with_logits(*rows)
+    head = with_logits(*rows, average='probabilities')
     torch.testing.assert_close(head(feats())[0], (present.log() - absent.log()).float(), rtol=1e-5, atol=0)
     torch.testing.assert_close(scores(head)[0], present.float(), rtol=1e-5, atol=0)
 
 
 def test_half_precision_logits_keep_the_mean():
     rows = torch.tensor([[-20.0, 5.0, 0.0, 9.0], [-22.0, -5.0, 0.0, 9.0]]).half()
-    head = with_logits(*rows)
+    head = with_logits(*rows, average='probabilities')
     torch.testing.assert_close(scores(head)[0], rows.double().sigmoid().mean(dim=0).float(), rtol=1e-5, atol=0)
     assert head.loss(feats(), samples()[:1])['loss'].dtype == torch.float32
 
 
-def test_a_temperature_scales_the_mean_of_the_experts():
-    head = build(loss=dict(type='mmml_losses.BCELoss', link=dict(type='mmml_losses.TemperatureLink')))
+@pytest.mark.parametrize('average', ['logits', 'probabilities'])
+def test_a_temperature_scales_the_mean_of_the_experts(average):
+    head = build(average=average, loss=dict(type='mmml_losses.BCELoss', link=dict(type='mmml_losses.TemperatureLink')))
     before = head(feats()).detach()
     link = head.loss_module.link
     assert isinstance(link, TemperatureLink)
@@ -118,7 +138,7 @@ def test_a_temperature_scales_the_mean_of_the_experts():
 
 
 def test_a_loss_of_mmpretrain_trains_experts():
-    head = build(loss=dict(type='mmpretrain.CrossEntropyLoss', use_sigmoid=True))
+    head = build(average='probabilities', loss=dict(type='mmpretrain.CrossEntropyLoss', use_sigmoid=True))
     assert head.loss(feats(), samples())['loss'].isfinite()
     mean = sum(logits.sigmoid() for logits in head.expert_logits(feats())) / 3
     torch.testing.assert_close(scores(head), mean)
@@ -166,7 +186,11 @@ def test_prediction_needs_no_frequencies():
     [
         (dict(log_prior_scales=()), r'log_prior_scales must be a number for each expert, got \(\)'),
         (dict(log_prior_scales=3), 'log_prior_scales must be a number for each expert, got 3'),
-        (dict(loss=dict(type='mmml_losses.AsymmetricLoss', link='phi')), 'loss must have a link with an inverse'),
+        (dict(average='mean'), "average must be 'logits' or 'probabilities', got 'mean'"),
+        (
+            dict(average='probabilities', loss=dict(type='mmml_losses.AsymmetricLoss', link='phi')),
+            'loss must have a link with an inverse',
+        ),
         (dict(class_frequencies=[1, 2, 3, 4], num_samples=None), 'num_samples, .* must come with class_frequencies'),
     ],
 )
