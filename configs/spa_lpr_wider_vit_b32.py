@@ -8,4 +8,4 @@ _base_ = [
 ]
 
 model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=_base_.loss))
-data_preprocessor = dict(mean=[127.5, 127.5, 127.5], std=[127.5, 127.5, 127.5])  # as its weights were trained
+data_preprocessor = dict(_base_.normalization)

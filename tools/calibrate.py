@@ -111,7 +111,7 @@ def main() -> None:
     logits, targets = collected
     calibration = fit_link(place, args.method, logits, targets)
     comment = f'{args.config} with {args.method} scaling, fitted by tools/calibrate.py to its {args.dataloader} data'
-    source = launch.read_config(args.config, args.cfg_options, args.loss)
+    source = launch.read_config(args.config, args.cfg_options, args.loss, args.model)
     write_calibrated(file, comment, source, checkpoint, place, calibration.loss_config)
     print(report(calibration, args, len(logits), file))
 

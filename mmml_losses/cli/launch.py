@@ -21,19 +21,26 @@ from ..hosts.mmdet import require_mmdet
 from ..registry import SCOPE, UnknownNameError
 from ..utils.errors import UsageError
 from .losses import PACKAGE, find_loss, swap_loss
+from .models import find_model, swap_model
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--loss`` and MMPretrain's --work-dir, --amp, --no-pin-memory, --cfg-options, --launcher, --local_rank."""
+    """Add ``--loss``, ``--model`` and, of MMPretrain's flags, those of the work folder, options, speed and launcher."""
     parser.add_argument(
         '--work-dir',
-        help='folder of logs, checkpoints and results; work_dirs/CONFIG by default, work_dirs/CONFIG-LOSS with --loss',
+        help='folder of logs, checkpoints and results; by default work_dirs/CONFIG, with -MODEL and -LOSS appended',
     )
     parser.add_argument(
         '--loss',
         metavar='NAME_OR_FILE',
         help='replace the loss of the config: a registered name (SPALoss), a file of configs/_base_/losses by its '
         'stem (spa_lpr), or any config file with `loss = dict(...)`',
+    )
+    parser.add_argument(
+        '--model',
+        metavar='NAME_OR_FILE',
+        help='replace the network of the config, not its head: a file of configs/_base_/models by its stem '
+        '(resnext50), or any config file with `model = dict(...)`',
     )
     parser.add_argument('--amp', action='store_true', help='automatic mixed precision')
     parser.add_argument('--no-pin-memory', action='store_true', help='switch pin_memory of the dataloaders off')
@@ -77,8 +84,8 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_config(file: str, options: Mapping | None = None, loss: str | None = None) -> Config:
-    """Return the config in ``file`` with ``loss`` (``--loss``) and then ``options`` (``--cfg-options``) applied."""
+def read_config(file: str, options: Mapping | None = None, loss: str | None = None, model: str | None = None) -> Config:
+    """Return the config in ``file`` with ``--model``, then ``--loss`` and then ``--cfg-options`` applied."""
     if not Path(file).is_file():
         raise UsageError(f'config {file} does not exist')
     try:
@@ -89,6 +96,8 @@ def read_config(file: str, options: Mapping | None = None, loss: str | None = No
         raise
     if is_detector(cfg):
         require_mmdet(file)
+    if model is not None:
+        swap_model(cfg, find_model(model))
     if loss is not None:
         swap_loss(cfg, find_loss(loss, for_detector=is_detector(cfg)))
     cfg.merge_from_dict(options or {})
@@ -102,9 +111,9 @@ def load_config(args: argparse.Namespace) -> Config:
     the environment variable ``LOCAL_RANK`` unless set. Without CUDA, start a gloo group for launcher ``pytorch``.
     """
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
-    cfg = read_config(args.config, args.cfg_options, args.loss)
+    cfg = read_config(args.config, args.cfg_options, args.loss, args.model)
     cfg.launcher = args.launcher
-    cfg.work_dir = args.work_dir or cfg.get('work_dir') or default_work_dir(args.config, args.loss)
+    cfg.work_dir = args.work_dir or cfg.get('work_dir') or default_work_dir(args.config, args.model, args.loss)
     collate = 'default_collate'
     if is_detector(cfg):
         add_hook(cfg, 'DetectorCheckHook')
@@ -121,13 +130,13 @@ def load_config(args: argparse.Namespace) -> Config:
     return cfg
 
 
-def default_work_dir(config_file: str, loss: str | None) -> str:
-    """Return ``work_dirs/<config's stem>``, or with a loss ``work_dirs/<config's stem>-<loss's name or stem>``."""
+def default_work_dir(config_file: str, model: str | None, loss: str | None) -> str:
+    """Return ``work_dirs/CONFIG-MODEL-LOSS``, each by the stem of its file or its name, without those that are None."""
     name = Path(config_file).stem
-    if loss is not None:
-        loss = Path(loss).name.removesuffix('.py')
-        loss = loss.rpartition('.')[2] if loss.startswith(f'{SCOPE}.') else loss
-        name += '-' + re.sub(r'[^\w.-]+', '_', loss)
+    for part in filter(None, (model, loss)):
+        part = Path(part).name.removesuffix('.py')
+        part = part.rpartition('.')[2] if part.startswith(f'{SCOPE}.') else part
+        name += '-' + re.sub(r'[^\w.-]+', '_', part)
     return str(Path('work_dirs', name))
 
 

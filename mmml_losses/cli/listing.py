@@ -18,6 +18,7 @@ from ..losses import MultiLabelLoss
 from ..losses.links import Link
 from ..registry import DATA_SAMPLERS, DATASETS, EVALUATOR, HOOKS, LOSSES, METRICS, SCOPE, TRANSFORMS, Registry
 from .losses import configs_folder, losses_folder
+from .models import models_folder
 
 
 class Entry(NamedTuple):
@@ -55,15 +56,21 @@ REGISTERED: dict[str, tuple[tuple[Registry, ...], Callable[[type], bool]]] = {
     'heads': ((LOSSES,), _is_head),
     'models': ((LOSSES,), lambda kind: not issubclass(kind, (MultiLabelLoss, Link)) and not _is_head(kind)),
 }
-KINDS = (*REGISTERED, 'configs')
+KINDS = (*REGISTERED, 'networks', 'configs')
 
 
 def list_kind(kind: str) -> list[Entry]:
-    """Return the entries of a ``kind`` in ``KINDS``, such as ``'losses'``, sorted by name (configs: ``det/`` last)."""
+    """Return the entries of a ``kind`` in ``KINDS``, such as ``'losses'``, sorted by name (configs: ``det/`` last).
+
+    The networks are the names that ``--model`` takes.
+    """
     if kind == 'configs':
         folder = configs_folder()
         files = [*sorted(folder.glob('*.py')), *sorted(folder.glob('det/*.py'))]
         return [Entry(file.relative_to(folder).with_suffix('').as_posix(), describe_config(file)) for file in files]
+    if kind == 'networks':
+        files = sorted(models_folder().glob('*.py'))
+        return [Entry(file.stem, describe_config(file)) for file in files]
     registries, belongs = REGISTERED[kind]
     found: dict[str, type] = {}
     for registry in registries:

@@ -16,6 +16,7 @@ optimiser, schedules and epoch from it. An interrupted epoch is repeated from it
 """
 
 import json
+import logging
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -32,7 +33,7 @@ from mmengine.logging import print_log
 from mmengine.runner import Runner, find_latest_checkpoint
 
 from ..hosts.checkpoints import check_checkpoint
-from ..hosts.loss_places import loss_in_text, warn_of_other_loss
+from ..hosts.loss_places import loss_in_text, network_in_text, warn_of_other_loss
 from ..registry import HOOKS, SCOPE
 from ..utils.errors import UsageError
 from ..utils.files import replacing
@@ -111,13 +112,13 @@ def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
 
     Download it from an http(s) address first: MMEngine would unpickle it without protection. Raise a CheckpointError if
     loading could run code, because the file has objects that MMEngine does not save (torch below 2.6 only warns). Log
-    a warning if the checkpoint was trained with another loss than that of ``cfg``.
+    a warning if the checkpoint was trained with another loss or network than that of ``cfg``.
 
     Args:
         path: A file or an http(s) address.
         cfg: The config that the checkpoint is used with.
         resume: Whether a training goes on from the checkpoint. Then also raise an error if the checkpoint contains text
-            that MMEngine would run, or lies in ``cfg.work_dir`` and was trained with another type of loss.
+            that MMEngine would run, or lies in ``cfg.work_dir`` and was trained with another type of loss or network.
     """
     address = urlparse(path)
     if address.scheme in ('http', 'https'):
@@ -131,7 +132,9 @@ def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
     elif '://' in path:
         raise UsageError(f'checkpoint {path} must be a local file or an http(s) address: no other kind can be checked')
     checkpoint = check_checkpoint(path, resume=resume)
-    if resume and Path(path).resolve().parent == Path(cfg.work_dir).resolve():
+    same_folder = resume and Path(path).resolve().parent == Path(cfg.work_dir).resolve()
+    _check_network(checkpoint, cfg, must_fit=same_folder)
+    if same_folder:
         trained, used = loss_in_text(checkpoint.get('meta', {}).get('cfg')), loss_in_text(cfg.pretty_text)
         # Other hyper-parameters of the same loss are only warned of: changing them may be intended.
         if trained is not None and used is not None and describe_loss(trained) != describe_loss(used):
@@ -142,6 +145,24 @@ def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
             )
     warn_of_other_loss(checkpoint, cfg)
     return path
+
+
+def _check_network(checkpoint: Mapping, cfg: Config, must_fit: bool) -> None:
+    """Raise a UsageError if ``must_fit``, else log a warning, if a checkpoint has another network than ``cfg``."""
+    trained, used = network_in_text(checkpoint.get('meta', {}).get('cfg')), network_in_text(cfg.pretty_text)
+    if trained is None or used is None or trained == used:
+        return
+    if must_fit:
+        raise UsageError(
+            f'{cfg.work_dir} holds a training of the network {trained}, which cannot be resumed with {used}. Resume '
+            'with the config and --model of that training, or choose another --work-dir'
+        )
+    print_log(
+        f'The checkpoint has the network {trained}, and is loaded into {used}: weights that do not fit are left out. '
+        'Take the config of the training, or name its network (--model of the tools).',
+        logger='current',
+        level=logging.WARNING,
+    )
 
 
 def describe_loss(loss: Mapping | list | str) -> str:

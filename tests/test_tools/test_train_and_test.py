@@ -119,6 +119,22 @@ def test_loss_is_swapped_by_name_short_name_and_file(scenes_folder, tmp_path):
     assert 'negative_scale=2.0' in next(folder.glob('*/vis_data/config.py')).read_text()
 
 
+def test_a_network_is_swapped_for_training_test_and_resuming(scenes_folder, tmp_path):
+    small = tmp_path / 'small.py'
+    small.write_text(
+        "model = dict(backbone=dict(type='ResNet', depth=34, num_stages=1, strides=(1,), dilations=(1,),"
+        " out_indices=(0,)), neck=dict(type='GlobalAveragePooling'), head=dict(in_channels=64))\n"
+    )
+    run, scenes = tmp_path / 'run', few_scenes(scenes_folder)
+    succeed('train.py', CONFIG, '--model', small, '--work-dir', run, '--no-validate', *scenes)
+    weights = check_checkpoint(run / 'epoch_2.pth')['state_dict']
+    assert weights['head.fc.weight'].shape == (10, 64)
+    output = succeed('test.py', CONFIG, run / 'epoch_2.pth', '--model', small, '--work-dir', tmp_path / 'test', *scenes)
+    assert 'weights that do not fit' not in output
+    message = error_of('train.py', CONFIG, '--work-dir', run, '--resume', *scenes)
+    assert "the network {'type': 'ResNet', 'depth': 34}, which cannot be resumed" in message
+
+
 def test_loss_of_a_head_of_mmpretrain_is_swapped(scenes_folder, tmp_path):
     config = tmp_path / 'theirs.py'
     config.write_text(

@@ -17,3 +17,5 @@ model = dict(
     neck=None,
     head=dict(type='mmml_losses.MultiLabelHead', in_channels=768),
 )
+# Of the images, as its weights were trained; `--model vit_b32` and the configs on top set it.
+normalization = dict(mean=[127.5, 127.5, 127.5], std=[127.5, 127.5, 127.5])
