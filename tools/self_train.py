@@ -32,19 +32,10 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def log(message: str) -> None:
-    if is_main_process():
-        print(message, flush=True)
-
-
 def metric_rows(figures: Sequence[dict[str, float | None]]) -> list[dict[str, str]]:
     """Return table rows, dicts from column to text: a row for each metric, a column for each round."""
     return [
-        {'metric': name}
-        | {
-            f'round {number}': 'none' if found[name] is None else f'{found[name]:.4f}'
-            for number, found in enumerate(figures)
-        }
+        {'metric': name} | {f'round {number}': launch.figure(found[name]) for number, found in enumerate(figures)}
         for name in figures[0]
     ]
 
@@ -56,7 +47,7 @@ def main() -> None:
     launch.reject_detector(cfg, args.config, ': pseudo labels are those of images, and have no boxes')
     require_data(cfg, args.config)
     try:
-        figures = SelfTraining(cfg, args.threshold, args.rounds, Path(args.config).name, log).run()
+        figures = SelfTraining(cfg, args.threshold, args.rounds, Path(args.config).name, launch.print_once).run()
     except KeyboardInterrupt:
         print('stopped; the same command resumes from here', file=sys.stderr)
         sys.exit(130)  # as after any Ctrl-C

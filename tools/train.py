@@ -1,12 +1,18 @@
-"""Train a model: ``python tools/train.py CONFIG``. Adds --loss, --metric and --hook to MMPretrain's flags."""
+"""Train a model: ``python tools/train.py CONFIG``. Adds --loss, --model, --metric and --hook to MMPretrain's flags.
+
+``--seeds 10`` trains and tests ten times, and prints the mean and standard deviation of every test metric.
+"""
 
 from __future__ import annotations
 
 import argparse
 
+from mmengine.dist import is_main_process
+
 from mmml_losses.cli import launch, parts
 from mmml_losses.engine.config_data import require_data
 from mmml_losses.engine.resuming import train
+from mmml_losses.procedures.seeds import Figures, summarize, train_seeds
 
 
 def parse_args() -> argparse.Namespace:
@@ -21,8 +27,29 @@ def parse_args() -> argparse.Namespace:
         metavar='CHECKPOINT',
         help='resume from a checkpoint, or without one from the latest in the work folder',
     )
+    parser.add_argument(
+        '--seeds',
+        type=int,
+        metavar='N',
+        help='train and test with the seeds 0 to N - 1, in folders seed_0, seed_0_test, ... of the work folder; the '
+        'same command resumes',
+    )
     launch.add_training_arguments(parser)
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.seeds is not None and args.resume not in (None, 'auto'):
+        parser.error('--seeds resumes every seed from its own checkpoint: give --resume no checkpoint')
+    return args
+
+
+def print_figures(figures: Figures) -> None:
+    """Print a table with a row for each metric: mean, standard deviation and the figure of each seed."""
+    if not is_main_process() or not figures[0]:
+        return
+    rows = []
+    for name, (mean, deviation) in summarize(figures).items():
+        cells = dict(mean=mean, deviation=deviation) | {f'seed {seed}': found[name] for seed, found in figures.items()}
+        rows.append({'metric': name} | {key: launch.figure(value) for key, value in cells.items()})
+    launch.print_table(rows)
 
 
 def main() -> None:
@@ -30,6 +57,10 @@ def main() -> None:
     cfg = launch.load_config(args)
     parts.append_parts(cfg, args)
     launch.apply_training_arguments(cfg, args)
+    if args.seeds is not None:
+        require_data(cfg, args.config)
+        print_figures(train_seeds(cfg, args.seeds, launch.print_once))
+        return
     if args.resume is not None:
         cfg.resume = True
         cfg.load_from = None if args.resume == 'auto' else args.resume

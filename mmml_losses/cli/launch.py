@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 from mmengine.config import Config, DictAction
+from mmengine.dist import is_main_process
 
 from ..datasets import AnnotationError, MissingDataError
 from ..engine.config_data import DATALOADERS
@@ -250,6 +251,17 @@ def print_table(rows: Sequence[dict[str, str]], texts: Collection[str] = ()) -> 
     for line in lines:
         cells = zip(line, widths, is_text, strict=True)
         print('  '.join(f'{cell:<{width}}' if text else f'{cell:>{width}}' for cell, width, text in cells).rstrip())
+
+
+def print_once(message: str) -> None:
+    """Print ``message`` in the main process, at once."""
+    if is_main_process():
+        print(message, flush=True)
+
+
+def figure(value: float | None) -> str:
+    """Return ``value`` with four decimals, or ``'none'`` for None."""
+    return 'none' if value is None else f'{value:.4f}'
 
 
 def exit_clearly(main: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ from mmml_losses.hosts.checkpoints import check_checkpoint
 from mmml_losses.procedures import pseudo_label as pseudo_labels
 from mmml_losses.procedures import self_train as self_training
 from mmml_losses.procedures.self_train import SelfTraining
+from mmml_losses.procedures.stages import repeatable
 from mmml_losses.utils.errors import UsageError
 from tests.helpers.few_features import feature_config, write_features
 from tests.helpers.interruption import StopAfter
@@ -226,11 +227,11 @@ def test_bad_calls_are_rejected_before_anything_is_written(features, tmp_path, c
 
 def test_the_hook_for_repeatable_epochs_is_added_where_it_is_missing(features, tmp_path):
     cfg = config(features, tmp_path)
-    hooks = [hook.type for hook in self_training.repeatable(cfg).custom_hooks]
+    hooks = [hook.type for hook in repeatable(cfg).custom_hooks]
     assert hooks.count('mmml_losses.EpochSeedHook') == 1
     cfg.custom_hooks = [hook for hook in cfg.custom_hooks if hook.type != 'mmml_losses.EpochSeedHook']
     cfg.train_dataloader.update(num_workers=2, persistent_workers=True)
-    changed = self_training.repeatable(cfg)
+    changed = repeatable(cfg)
     assert [hook['type'] for hook in changed.custom_hooks][-1] == 'mmml_losses.EpochSeedHook'
     assert changed.train_dataloader.persistent_workers is False
     assert np.all([hook.type != 'mmml_losses.EpochSeedHook' for hook in cfg.custom_hooks])
