@@ -15,7 +15,7 @@ from .readers.voc import VOC
 from .readers.vqa import VQASoftAnswers, make_answer_file, normalize_answer
 from .readers.wider_attribute import WIDERAttribute
 from .samplers import ClassAwareSampler
-from .transforms import CropToBox, PackViews
+from .transforms import CropToBox, PackViews, PhotometricDistortion, RandomSideCrop
 from .wrappers.label_wrapper import LabelWrapper
 from .wrappers.long_tailed import LongTailed
 from .wrappers.missing_boxes import MissingBoxes
@@ -44,6 +44,8 @@ __all__ = [
     'OpenImages',
     'PackViews',
     'PartialLabels',
+    'PhotometricDistortion',
+    'RandomSideCrop',
     'Relabelled',
     'SinglePositive',
     'StoredLabels',

@@ -1,9 +1,11 @@
-"""Transforms: crop an image to the box of its sample, and pack several views of an image."""
+"""Transforms: crop to the box of a sample or at random, distort colours, and pack several views of an image."""
 
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import cv2
+import numpy as np
 import torch
 from mmengine.dataset import Compose
 
@@ -61,6 +63,99 @@ class CropToBox:
 
     def __repr__(self) -> str:
         return f'{type(self).__name__}(margin={self.margin})'
+
+
+@TRANSFORMS.register_module()
+class PhotometricDistortion:
+    """Change brightness, contrast, saturation and hue and swap the channels, each with a probability of one half.
+
+    The image becomes float32 in the range of the bytes it was loaded from, and is not clipped to it. These are the
+    colours of the DB loss (Wu et al., 2020), whose augmentation the DR paper uses.
+
+    Args:
+        brightness: Largest number that is added to or subtracted from all pixels.
+        contrast: Smallest and largest factor of all pixels, before or after the changes of colour.
+        saturation: Smallest and largest factor of the saturation.
+        hue: Largest change of the hue, in degrees.
+    """
+
+    def __init__(
+        self,
+        brightness: float = 32.0,
+        contrast: tuple[float, float] = (0.5, 1.5),
+        saturation: tuple[float, float] = (0.5, 1.5),
+        hue: float = 18.0,
+    ):
+        for name, value in dict(brightness=brightness, hue=hue).items():
+            if not 0 <= value < math.inf:
+                raise ValueError(f'{name} must be at least 0, got {value}')
+        for name, (low, high) in dict(contrast=contrast, saturation=saturation).items():
+            if not 0 <= low <= high < math.inf:
+                raise ValueError(f'{name} must be a smallest and a largest factor, got {(low, high)}')
+        self.brightness, self.contrast, self.saturation, self.hue = brightness, contrast, saturation, hue
+
+    def __call__(self, results: dict) -> dict:
+        """Distort the colours of ``img``, (H, W, 3) as blue, green and red, and return ``results``."""
+        image = results['img'].astype(np.float32)
+        if image.ndim != 3 or image.shape[2] != 3:
+            raise ValueError(f'img must have three channels, got the shape {image.shape}')
+        if _coin():
+            image += np.random.uniform(-self.brightness, self.brightness)
+        contrast = np.random.uniform(*self.contrast) if _coin() else 1.0
+        before, after = (contrast, 1.0) if _coin() else (1.0, contrast)
+        image = cv2.cvtColor(image * np.float32(before), cv2.COLOR_BGR2HSV)
+        if _coin():
+            image[..., 1] *= np.random.uniform(*self.saturation)
+        if _coin():
+            image[..., 0] = (image[..., 0] + np.random.uniform(-self.hue, self.hue)) % 360
+        image = cv2.cvtColor(image, cv2.COLOR_HSV2BGR) * np.float32(after)
+        results['img'] = np.ascontiguousarray(image[..., np.random.permutation(3)]) if _coin() else image
+        return results
+
+    def __repr__(self) -> str:
+        return (
+            f'{type(self).__name__}(brightness={self.brightness}, contrast={self.contrast}, '
+            f'saturation={self.saturation}, hue={self.hue})'
+        )
+
+
+def _coin() -> bool:
+    return bool(np.random.randint(2))
+
+
+@TRANSFORMS.register_module()
+class RandomSideCrop:
+    """Crop an image at random so that a fraction of each side is left, as the DB loss (Wu et al., 2020) does.
+
+    Args:
+        smallest: Smallest fraction that is left of the width, and of the height. Both are drawn uniformly.
+        max_ratio: Largest ratio of the longer side to the shorter one, for which sizes are drawn up to 50 times. If
+            none fits, the image stays as it is.
+    """
+
+    def __init__(self, smallest: float = 0.8, max_ratio: float = 2.0):
+        if not 0 < smallest <= 1:
+            raise ValueError(f'smallest must be in (0, 1], got {smallest}')
+        if not max_ratio >= 1:
+            raise ValueError(f'max_ratio must be at least 1, got {max_ratio}')
+        self.smallest, self.max_ratio = smallest, max_ratio
+
+    def __call__(self, results: dict) -> dict:
+        """Crop ``img``, set ``img_shape``, and return ``results``."""
+        image = results['img']
+        height, width = image.shape[:2]
+        for _ in range(50):
+            rows, columns = (np.random.uniform(self.smallest * side, side) for side in (height, width))
+            if max(rows / columns, columns / rows) <= self.max_ratio:
+                top, left = np.random.uniform(0, height - rows), np.random.uniform(0, width - columns)
+                bottom, right = max(int(top + rows), int(top) + 1), max(int(left + columns), int(left) + 1)
+                results['img'] = image[int(top) : bottom, int(left) : right].copy()
+                results['img_shape'] = results['img'].shape[:2]
+                break
+        return results
+
+    def __repr__(self) -> str:
+        return f'{type(self).__name__}(smallest={self.smallest}, max_ratio={self.max_ratio})'
 
 
 LABELS = ('gt_label', 'gt_score')
