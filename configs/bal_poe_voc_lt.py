@@ -1,7 +1,7 @@
 # BalPoE with a BCE base on VOC-LT with class-aware sampling (DR paper, Table 1): three experts, whose class priors have
 # the powers 0, 1 and 2. The paper does not print the powers.
 _base_ = [
-    '_base_/models/resnet50.py',
+    '_base_/models/resnet50_256.py',
     '_base_/datasets/voc_lt.py',
     '_base_/schedules/dr_paper.py',
     '_base_/losses/bce.py',

@@ -1,7 +1,7 @@
 # ERM on COCO-LT: BCE without class-aware sampling (DR paper, Table 1). RW, Focal, LDAM, CB Focal and ASL are --loss
 # NAME with this config: the paper does not list them among the methods with class-aware sampling.
 _base_ = [
-    '_base_/models/resnet50.py',
+    '_base_/models/resnet50_256.py',
     '_base_/datasets/coco_lt.py',
     '_base_/schedules/dr_paper.py',
     '_base_/losses/bce.py',

@@ -1,6 +1,6 @@
 # DB Focal on VOC-LT with class-aware sampling (DR paper, Table 1). Class frequencies are counted in the training set.
 _base_ = [
-    '_base_/models/resnet50.py',
+    '_base_/models/resnet50_256.py',
     '_base_/datasets/voc_lt.py',
     '_base_/schedules/dr_paper.py',
     '_base_/losses/db_focal.py',

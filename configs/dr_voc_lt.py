@@ -1,7 +1,7 @@
 # DR on VOC-LT with class-aware sampling (Distributionally Robust Loss for Long-Tailed Multi-Label Image Classification,
 # Table 1), ResNet-50 at 224 px.
 _base_ = [
-    '_base_/models/resnet50.py',
+    '_base_/models/resnet50_256.py',
     '_base_/datasets/voc_lt.py',
     '_base_/schedules/dr_paper.py',
     '_base_/losses/dr.py',

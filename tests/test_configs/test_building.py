@@ -11,7 +11,16 @@ from mmml_losses.losses import MultiLabelLoss
 
 from .conftest import CONFIGS, FOLDER, without_downloads
 
-NETWORKS = ['resnet50', 'resnet101', 'resnext50', 'densenet169', 'regnety_32gf', 'mobilenet_v3_large', 'swin_s']
+NETWORKS = [
+    'resnet50',
+    'resnet50_256',
+    'resnet101',
+    'resnext50',
+    'densenet169',
+    'regnety_32gf',
+    'mobilenet_v3_large',
+    'swin_s',
+]
 NETWORKS += ['ecaresnet50t', 'vit_b32']
 
 

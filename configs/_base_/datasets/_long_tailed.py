@@ -4,8 +4,11 @@ _base_ = '_images.py'
 
 train_pipeline = [
     dict(type='LoadImageFromFile'),
-    # "Randomly cropped and resized": the paper does not state how much of an image a crop may lose.
-    dict(type='RandomResizedCrop', scale=224, crop_ratio_range=(0.5, 1.0)),
+    # The augmentation of the DB loss, to which the DR paper refers (Section 4.1, reference 35): extra_aug and
+    # flip_ratio of the configs of both codes.
+    dict(type='mmml_losses.PhotometricDistortion', brightness=32, contrast=(0.5, 1.5), saturation=(0.5, 1.5), hue=18),
+    dict(type='mmml_losses.RandomSideCrop', smallest=0.8),
+    dict(type='Resize', scale=(224, 224)),
     dict(type='RandomFlip', prob=0.5, direction='horizontal'),
     dict(type='PackInputs'),
 ]
@@ -13,6 +16,7 @@ train_pipeline = [
 train_dataloader = dict(
     batch_size=32,
     num_workers=4,
+    drop_last=True,  # as both codes do (loader/build_loader.py)
     dataset=dict(_delete_=True, type='mmml_losses.LongTailed', dataset=dict(pipeline=train_pipeline)),
     sampler=dict(_delete_=True, type='mmml_losses.ClassAwareSampler'),
 )

@@ -1,0 +1,11 @@
+# DR on VOC-LT as the authors' code trains it: the mean over the classes, and more epochs than dr_voc_lt.py.
+_base_ = [
+    '_base_/models/resnet50_256.py',
+    '_base_/datasets/voc_lt.py',
+    '_base_/schedules/dr_code.py',
+    '_base_/losses/dr.py',
+    '_base_/default_runtime.py',
+]
+
+loss = dict(_base_.loss, reduction=_base_.reduction)
+model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=loss))
