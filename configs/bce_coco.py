@@ -1,7 +1,7 @@
 # "BCE (full labels)" on COCO of the Hill and SPLC paper (Table III): its recipe without missing labels.
 _base_ = [
     '_base_/models/resnet50.py',
-    '_base_/datasets/coco2014_448.py',
+    '_base_/datasets/coco2014_hill.py',
     '_base_/schedules/hill_paper.py',
     '_base_/losses/bce.py',
     '_base_/ema_runtime.py',

@@ -2,7 +2,7 @@
 # Table III), ResNet-50 at 448 px.
 _base_ = [
     '_base_/models/resnet50.py',
-    '_base_/datasets/coco_single.py',
+    '_base_/datasets/coco_single_hill.py',
     '_base_/schedules/hill_paper.py',
     '_base_/losses/hill.py',
     '_base_/ema_runtime.py',

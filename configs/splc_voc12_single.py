@@ -2,7 +2,7 @@
 # Missing Labels, Table IV), ResNet-50 at 448 px.
 _base_ = [
     '_base_/models/resnet50.py',
-    '_base_/datasets/voc2012_single.py',
+    '_base_/datasets/voc2012_single_hill.py',
     '_base_/schedules/hill_paper.py',
     '_base_/losses/splc.py',
     '_base_/ema_runtime.py',

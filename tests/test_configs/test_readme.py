@@ -75,6 +75,13 @@ def test_every_listed_loss_exists():
     assert named <= losses
 
 
+def test_every_listed_network_exists():
+    networks = {file.stem for file in (FOLDER / '_base_' / 'models').glob('*.py')}
+    named = set(re.findall(r'--model (\w+)', TEXT))
+    assert {'NET', 'resnext50', 'densenet169', 'regnety_32gf'} <= named
+    assert {meaning for name in named for meaning in meanings(name)} <= networks
+
+
 def test_every_row_has_a_config_the_papers_figure_and_ours():
     assert len(PAPERS) == 5
     rows = []

@@ -4,13 +4,15 @@ import pytest
 import torch
 from mmengine.config import Config
 from mmengine.runner import Runner
+from mmpretrain.registry import MODELS
 
 from mmml_losses.registry import LOSSES, METRICS
 
-from .conftest import CONFIGS, FOLDER
+from .conftest import CONFIGS, FOLDER, innermost
 
 HILL = [config.stem for config in CONFIGS if config.stem.startswith(('hill_', 'splc_'))]
 HILL = [name for name in HILL if not name.endswith('_digits')] + ['bce_coco', 'bce_voc12', 'bce_nus']
+ROLE_IN_HILL = ['role_coco_75', 'role_coco_40', *(f'role_hill_{data}_single' for data in ('coco', 'voc12', 'nus'))]
 SPA = [config.stem for config in CONFIGS if config.stem.startswith('spa_lpr_') and config.stem != 'spa_lpr_digits']
 TWO_WAY = [f'two_way_{dataset}' for dataset in ('coco', 'vispr', 'vaw', 'wider', 'voc07', 'voc12')]
 TWO_WAY += [f'two_way_coco_{network}' for network in ('resnext50', 'densenet169', 'regnety_32gf')]
@@ -118,12 +120,61 @@ def test_hill_and_splc(name):
     assert cfg.model.head.loss.reduction == 'sum'
 
 
-def test_hill_goes_through_one_cycle_up_to_1e_4(ready_runner):
-    course = rates_over_time(ready_runner('hill_coco_40'))
-    assert max(course) == pytest.approx(1e-4)
-    assert course.index(max(course)) == 7  # a fifth of the way
-    assert course[0] == pytest.approx(4e-6)
-    assert course[-1] < 1e-8
+def test_hill_goes_through_the_first_31_epochs_of_a_cycle_of_80(ready_runner):
+    """Compare with PyTorch's OneCycleLR, as the authors' code calls it, in two iterations an epoch."""
+    runner = ready_runner('hill_coco_40', {'train_dataloader.batch_size': 2})
+    assert (runner.max_epochs, len(runner.train_dataloader)) == (31, 2)
+    weights = [torch.nn.Parameter(torch.zeros(1))]
+    optimizer = torch.optim.Adam(weights, lr=1e-4)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-4, steps_per_epoch=2, epochs=80, pct_start=0.2)
+    group = groups(runner)['head.fc.weight']
+    for _ in range(62):
+        expected = optimizer.param_groups[0]
+        assert group['lr'] == pytest.approx(expected['lr'], rel=1e-6)
+        assert group['betas'][0] == pytest.approx(expected['betas'][0], abs=0.005)
+        assert group['betas'][1] == 0.999
+        optimizer.step()
+        scheduler.step()
+        for each in runner.param_schedulers:
+            each.step()
+    assert group['lr'] > 5e-5  # stopped half-way
+
+
+def test_hill_decays_neither_biases_nor_norms_and_has_its_images(ready_runner):
+    runner = ready_runner('hill_coco_40')
+    decay = {name: group['weight_decay'] for name, group in groups(runner).items()}
+    weights = dict(runner.model.named_parameters())
+    assert all(decay[name] == (1e-4 if weights[name].dim() > 1 else 0) for name in weights)
+    cfg = runner.cfg
+    types = [step.type for step in innermost(cfg.train_dataloader.dataset).pipeline]
+    assert types == ['LoadImageFromFile', 'Resize', 'Cutout', 'RandAugment', 'PackInputs']
+    assert (cfg.train_dataloader.batch_size, cfg.data_preprocessor.std) == (128, [255, 255, 255])
+    (average,) = [hook for hook in runner.hooks if type(hook).__name__ == 'EMAHook']
+    assert (average.ema_cfg['type'], average.ema_cfg['momentum']) == ('ExponentialMovingAverage', 3e-4)
+
+
+@pytest.mark.parametrize('name', [*HILL, *ROLE_IN_HILL])
+def test_hill_reports_f1_scores_and_has_one_augmentation(name):
+    cfg = read(name)
+    assert 'mmml_losses.MultiLabelF1' in [metric.type for metric in cfg.val_evaluator.metrics]
+    assert cfg.test_evaluator == cfg.val_evaluator
+    assert innermost(cfg.train_dataloader.dataset).pipeline == read('hill_coco_40').train_pipeline
+    assert cfg.train_dataloader.batch_size == 128
+
+
+@pytest.mark.parametrize(
+    ('name', 'samples', 'positives'),
+    [
+        ('role_hill_coco_single', 82081, 241035 / 82081),
+        ('role_hill_voc12_single', 5717, 8331 / 5717),
+        ('role_hill_nus_single', 119103, 289460 / 119103),
+    ],
+)
+def test_role_in_the_recipe_of_hill_has_the_numbers_of_its_datasets(name, samples, positives):
+    """Compare with the labels of Table II."""
+    loss = read(name).model.head.loss
+    assert (loss.num_samples, loss.loss_weight) == (samples, 128 * loss.num_classes)
+    assert loss.expected_positives == pytest.approx(positives, abs=0.005)
 
 
 def test_hill_hides_as_many_labels_as_the_paper():
@@ -166,7 +217,7 @@ def test_lasd_has_the_values_of_its_tables_1_and_4(dataset, leverage, threshold,
     assert (role.num_samples, role.num_classes, role.expected_positives) == (samples, classes, positives)
 
 
-@pytest.mark.parametrize('name', ['role_voc12_single', 'role_coco_40', 'role_digits'])
+@pytest.mark.parametrize('name', ['role_voc12_single', 'role_hill_voc12_single', 'role_digits'])
 def test_role_learns_ten_times_as_fast_in_the_label_estimates_which_do_not_decay(name, ready_runner):
     runner = ready_runner(name)
     network, estimates = (groups(runner)[f'head.{name}'] for name in ('fc.weight', 'loss_module.label_estimator'))
@@ -181,11 +232,16 @@ def test_role_learns_ten_times_as_fast_in_the_label_estimates_which_do_not_decay
 @pytest.mark.parametrize('method', TAILS)
 def test_dr_and_what_it_compares(method, tail):
     cfg = read(f'{method}_{tail}')
-    optimizer = cfg.optim_wrapper.optimizer
+    optim_wrapper = cfg.optim_wrapper
+    optimizer = optim_wrapper.optimizer
     assert (optimizer.type, optimizer.momentum, optimizer.weight_decay) == ('SGD', 0.9, 1e-4)
     assert optimizer.lr == dict(voc_lt=3e-4, coco_lt=1e-4)[tail]
     assert cfg.train_dataloader.batch_size == 32
-    assert sizes(cfg) == {224, (224, 224)}
+    assert sizes(cfg) == {(224, 224)}
+    assert optim_wrapper.clip_grad == dict(max_norm=35, norm_type=2)
+    assert (cfg.model.backbone.get('frozen_stages'), cfg.model.head.get('in_channels')) == (
+        (1, 256) if method != 'ml_gcn' else (None, 2048)
+    )
     resampled = cfg.train_dataloader.sampler.type == 'mmml_losses.ClassAwareSampler'
     assert resampled is (method not in ('bce', 'ml_gcn'))
     loss = cfg.model.head.loss
@@ -201,6 +257,44 @@ def test_dr_warms_up_over_500_iterations_from_a_third(method, tail, rate, ready_
     assert course[0] == pytest.approx(rate / 3)
     assert course[498] < course[499] == course[500] == pytest.approx(rate)
     assert course[-1] == pytest.approx(rate / 100)
+
+
+def test_dr_has_the_augmentation_of_its_reference():
+    steps = {step.type: step for step in read('dr_coco_lt').train_dataloader.dataset.dataset.pipeline}
+    colours = steps['mmml_losses.PhotometricDistortion']
+    assert (colours.brightness, colours.contrast, colours.saturation, colours.hue) == (32, (0.5, 1.5), (0.5, 1.5), 18)
+    assert steps['mmml_losses.RandomSideCrop'].smallest == 0.8
+    assert steps['RandomFlip'].prob == 0.5
+    assert list(steps) == [
+        'LoadImageFromFile',
+        'mmml_losses.PhotometricDistortion',
+        'mmml_losses.RandomSideCrop',
+        'Resize',
+        'RandomFlip',
+        'PackInputs',
+    ]
+
+
+def test_the_neck_of_dr_has_no_activation():
+    neck = MODELS.build(read('dr_voc_lt').model.neck).eval()
+    features = torch.randn(2, 2048, 3, 3)
+    expected = neck.norm(neck.fc(features.mean(dim=(2, 3))))
+    assert torch.allclose(neck((features,))[0], expected, atol=1e-5)
+    assert (neck.train().act.p, neck.fc.out_features) == (0.5, 256)
+
+
+@pytest.mark.parametrize(('tail', 'rate', 'epochs'), [('voc_lt', 3e-4, 30), ('coco_lt', 1e-4, 35)])
+def test_dr_in_its_code_takes_means_and_more_epochs(tail, rate, epochs, ready_runner):
+    paper, code = read(f'dr_{tail}'), read(f'dr_code_{tail}')
+    assert code.model.head.loss == dict(paper.model.head.loss, reduction='mean')
+    assert code.optim_wrapper == paper.optim_wrapper
+    assert code.train_dataloader == paper.train_dataloader
+    assert code.model.backbone == paper.model.backbone
+    course = rates_over_time(ready_runner(f'dr_code_{tail}'))
+    assert len(course) % epochs == 0
+    each = len(course) // epochs
+    assert course[5 * each - 1] == pytest.approx(rate)
+    assert course[5 * each] == course[-1] == pytest.approx(rate / 10)
 
 
 def test_dr_has_its_gammas_for_each_dataset():

@@ -2,7 +2,8 @@
 # its reader, its files and its number of classes; their paths are relative to the folder a training starts in.
 data_preprocessor = dict(mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375], to_rgb=True)
 
-# The whole image is resized: a crop could lose an object and keep its label.
+# The whole image is resized: a crop could lose an object and keep its label. The SPA paper states the size and no
+# augmentation, the two-way paper neither: the flip, and for the latter the 224 px, are ours.
 train_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='Resize', scale=(224, 224)),

@@ -1,6 +1,5 @@
-# COCO 2014 with one label per image, 82,081 labels, at 448 px (Hill and SPLC paper, Table II; LASD paper, Table 1,
-# which does not state its image size). The labels that the Hill and SPLC authors drew are a list that Relabelled reads,
-# see docs/labels.md.
+# COCO 2014 with one label per image, 82,081 labels, at 448 px (LASD paper, Table 1, which does not state its image
+# size). The recipe of the Hill and SPLC paper is in coco_single_hill.py.
 _base_ = 'coco2014_448.py'
 
 train_dataloader = dict(

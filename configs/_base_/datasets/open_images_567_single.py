@@ -4,6 +4,3 @@ _base_ = 'open_images_567.py'
 train_dataloader = dict(
     dataset=dict(_delete_=True, type='mmml_losses.SinglePositive', dataset=_base_.train_dataloader.dataset)
 )
-
-val_evaluator = dict(metrics=[*_base_.val_evaluator.metrics, dict(type='mmml_losses.MultiLabelF1')])
-test_evaluator = val_evaluator

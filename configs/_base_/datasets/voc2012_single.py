@@ -1,5 +1,5 @@
-# VOC 2012 with one label per image, 5,717 images and labels, at 448 px (Hill and SPLC paper, Table II; LASD paper,
-# Table 1, which does not state its image size).
+# VOC 2012 with one label per image, 5,717 images and labels, at 448 px (LASD paper, Table 1, which does not state its
+# image size). The recipe of the Hill and SPLC paper is in voc2012_single_hill.py.
 _base_ = 'voc2012.py'
 
 train_dataloader = dict(

@@ -1,0 +1,22 @@
+# ROLE on NUS-WIDE with one label per image, in the recipe of the Hill and SPLC paper (Tables IV and XIV).
+_base_ = [
+    '_base_/models/resnet50.py',
+    '_base_/datasets/nus_wide_single.py',
+    '_base_/schedules/hill_role.py',
+    '_base_/ema_runtime.py',
+]
+
+num_classes = _base_.data_preprocessor.num_classes
+loss = dict(
+    type='mmml_losses.ROLELoss',
+    num_samples=119_103,
+    num_classes=num_classes,
+    expected_positives=2.43,  # 289,460 labels of 119,103 images, Table II
+    loss_weight=128 * num_classes,  # as large as the sums of this recipe, for which its weight decay is
+)
+model = dict(head=dict(num_classes=num_classes, loss=loss))
+
+# ROLE is evaluated at tau = (1 + lowest probability) / 2 instead of 0.5 (Hill and SPLC paper, Appendix B).
+f1 = dict(type='mmml_losses.MultiLabelF1', threshold='midpoint')
+val_evaluator = dict(metrics=[*_base_.val_evaluator.metrics[:-1], f1])
+test_evaluator = val_evaluator
