@@ -40,7 +40,7 @@ class Stages:
         known = flat_settings(self.cfg) | dict(processes=get_world_size()) | dict(settings or {})
         self.record = WorkRecord(self.folder / file, known, draws)
 
-    def config(self, stage: str, seed: int | None) -> Config:
+    def config(self, stage: str, seed: Plain) -> Config:
         """Return a copy of the config with the folder of ``stage`` and ``seed``."""
         cfg = deepcopy(self.cfg)
         cfg.work_dir = str(self.folder / stage)
