@@ -1,5 +1,10 @@
 """Test that optimisers, schedules, batches, image sizes and losses are those of the papers."""
 
+import fnmatch
+import json
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from mmengine.config import Config
@@ -46,6 +51,33 @@ def rates_over_time(runner: Runner, weight: str = 'head.fc.weight') -> list[floa
     return found
 
 
+def printed_values() -> dict[str, list]:
+    """Return, by config, the values that a paper or its authors' code prints: key, value and source of each."""
+    found = {}
+    for recipe in json.loads((Path(__file__).resolve().parents[1] / 'data' / 'recipes.json').read_text()):
+        for pattern in recipe['configs']:
+            names = fnmatch.filter((config.stem for config in CONFIGS), pattern)
+            assert names, pattern
+            for name in names:
+                found.setdefault(name, []).extend(recipe['values'])
+    return found
+
+
+PRINTED = {name: values for name, values in printed_values().items() if not name.startswith('ml_gcn')}
+
+
+@pytest.mark.parametrize('name', PRINTED)
+def test_printed_values_are_those_of_their_source(name):
+    cfg = read(name)
+    for key, value, source in PRINTED[name]:
+        assert source
+        found = cfg
+        for part in re.split(r'(?<!\\)\.', key):
+            part = part.replace('\\.', '.')
+            found = found[int(part)] if part.isdigit() else found[part]
+        assert (list(found) if isinstance(found, tuple) else found) == value, (key, source)
+
+
 def read(name: str) -> Config:
     return Config.fromfile(FOLDER / f'{name}.py')
 
@@ -58,9 +90,6 @@ def sizes(cfg: Config) -> set:
 @pytest.mark.parametrize('name', SPA)
 def test_spa(name):
     cfg = read(name)
-    optimizer = cfg.optim_wrapper.optimizer
-    assert (optimizer.type, optimizer.momentum, optimizer.weight_decay) == ('SGD', 0.9, 1e-4)
-    assert cfg.train_dataloader.batch_size == 256
     assert sizes(cfg) == {(224, 224)}
     loss = LOSSES.build(cfg.model.head.loss)
     assert list(loss.losses) == ['spa', 'lpr']
@@ -69,12 +98,7 @@ def test_spa(name):
 
 @pytest.mark.parametrize('name', TWO_WAY)
 def test_two_way(name):
-    cfg = read(name)
-    optimizer = cfg.optim_wrapper.optimizer
-    assert (optimizer.type, optimizer.momentum, optimizer.weight_decay) == ('SGD', 0.9, 1e-4)
-    assert cfg.train_dataloader.batch_size == 512
-    assert cfg.train_cfg.max_epochs == 40
-    loss = LOSSES.build(cfg.model.head.loss)
+    loss = LOSSES.build(read(name).model.head.loss)
     assert (type(loss).__name__, loss.way, loss.bucket_size) == ('TwoWayLoss', 'both', 128)
 
 
@@ -113,8 +137,6 @@ def test_the_transfer_trains_nothing_but_the_classifier(ready_runner):
 @pytest.mark.parametrize('name', HILL)
 def test_hill_and_splc(name):
     cfg = read(name)
-    optimizer = cfg.optim_wrapper.optimizer
-    assert (optimizer.type, optimizer.weight_decay) == ('Adam', 1e-4)
     assert sizes(cfg) == {(448, 448)}
     assert 'EMAHook' in [hook.type for hook in cfg.custom_hooks]
     assert cfg.model.head.loss.reduction == 'sum'
@@ -191,9 +213,6 @@ def test_hill_hides_as_many_labels_as_the_paper():
 @pytest.mark.parametrize('method', ['lasd', 'bce', 'role'])
 def test_lasd_and_what_it_compares(method, dataset):
     cfg = read(f'{method}_{dataset}_single')
-    assert cfg.train_cfg.max_epochs == 10
-    assert cfg.train_dataloader.batch_size in (8, 16)
-    assert cfg.optim_wrapper.optimizer.lr in (1e-2, 1e-3, 1e-4, 1e-5)
     assert cfg.train_dataloader.dataset.type == 'mmml_losses.SinglePositive'
 
 
@@ -232,13 +251,7 @@ def test_role_learns_ten_times_as_fast_in_the_label_estimates_which_do_not_decay
 @pytest.mark.parametrize('method', TAILS)
 def test_dr_and_what_it_compares(method, tail):
     cfg = read(f'{method}_{tail}')
-    optim_wrapper = cfg.optim_wrapper
-    optimizer = optim_wrapper.optimizer
-    assert (optimizer.type, optimizer.momentum, optimizer.weight_decay) == ('SGD', 0.9, 1e-4)
-    assert optimizer.lr == dict(voc_lt=3e-4, coco_lt=1e-4)[tail]
-    assert cfg.train_dataloader.batch_size == 32
     assert sizes(cfg) == {(224, 224)}
-    assert optim_wrapper.clip_grad == dict(max_norm=35, norm_type=2)
     assert (cfg.model.backbone.get('frozen_stages'), cfg.model.head.get('in_channels')) == (
         (1, 256) if method != 'ml_gcn' else (None, 2048)
     )
@@ -260,12 +273,9 @@ def test_dr_warms_up_over_500_iterations_from_a_third(method, tail, rate, ready_
 
 
 def test_dr_has_the_augmentation_of_its_reference():
-    steps = {step.type: step for step in read('dr_coco_lt').train_dataloader.dataset.dataset.pipeline}
-    colours = steps['mmml_losses.PhotometricDistortion']
-    assert (colours.brightness, colours.contrast, colours.saturation, colours.hue) == (32, (0.5, 1.5), (0.5, 1.5), 18)
-    assert steps['mmml_losses.RandomSideCrop'].smallest == 0.8
-    assert steps['RandomFlip'].prob == 0.5
-    assert list(steps) == [
+    cfg = read('dr_coco_lt')
+    assert cfg.train_dataloader.dataset.dataset.pipeline == cfg.train_pipeline
+    assert [step.type for step in cfg.train_pipeline] == [
         'LoadImageFromFile',
         'mmml_losses.PhotometricDistortion',
         'mmml_losses.RandomSideCrop',
