@@ -7,5 +7,5 @@ _base_ = [
     '_base_/default_runtime.py',
 ]
 
-loss = dict(_base_.loss, reduction=_base_.reduction)
+loss = dict(_base_.loss, reduction=_base_.loss_reduction)
 model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=loss))
