@@ -334,14 +334,11 @@ def test_a_part_of_the_training_set_can_be_left_out_to_choose_by(ready_runner):
     assert train.get_data_info(0)['img_path'] != val.get_data_info(0)['img_path']
 
 
-ROLE_OF_HILL = ['role_coco_40', 'role_coco_75']
-
-
-@pytest.mark.parametrize('name', [*(name for name in HILL if not name.startswith('bce_')), *ROLE_OF_HILL])
+@pytest.mark.parametrize('name', [*HILL, *ROLE_IN_HILL])
 def test_hill_reports_both_variants_of_cf1_at_the_papers_threshold(name):
     cfg = read(name)
     for settings in (cfg.val_evaluator, cfg.test_evaluator):
         (metric,) = [METRICS.build(each) for each in settings.metrics if each.type == 'mmml_losses.MultiLabelF1']
         assert {'CF1', 'macro-F1', 'OF1'} <= set(metric.items)
-        assert metric.threshold == ('midpoint' if name in ROLE_OF_HILL else None)
+        assert metric.threshold == ('midpoint' if name in ROLE_IN_HILL else None)
         assert sum(each.type == 'mmml_losses.MultiLabelAP' for each in settings.metrics) == 1
