@@ -13,7 +13,7 @@ loss = dict(
     num_samples=82_081,
     num_classes=num_classes,
     expected_positives=2.94,  # LASD paper, Table 1
-    loss_weight=64 * num_classes,  # as large as the sums of this recipe, for which its weight decay is
+    reduction=_base_.loss_reduction,
 )
 model = dict(head=dict(num_classes=num_classes, loss=loss))
 optim_wrapper = dict(paramwise_cfg=dict(custom_keys=dict(label_estimator=dict(lr_mult=10, decay_mult=0))))

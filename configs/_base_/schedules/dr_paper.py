@@ -3,6 +3,7 @@
 # falls: 8 epochs of the class-aware sampler, and a tenth of the rate after the 5th and the 7th, are ours and untested.
 # Eq. 5 and 6 add up samples and classes. So all losses of this recipe are sums, also those based on BCE, whose
 # reduction the paper does not state.
+loss_reduction = 'sum'
 optim_wrapper = dict(optimizer=dict(type='SGD', lr=3e-4, momentum=0.9, weight_decay=1e-4))
 param_scheduler = [
     dict(type='LinearLR', start_factor=1 / 3, by_epoch=False, begin=0, end=500),
