@@ -128,8 +128,8 @@ def asymmetric_loss(
         gamma_positive: Focusing power :math:`\gamma^+` of positives. The authors' class has 1, they trained with 0.
         gamma_negative: Focusing power :math:`\gamma^-` of negatives.
         margin: Probability shift :math:`m`, in [0, 1), of negatives: :math:`p_m = \max(p - m, 0)`.
-        detach_weight: Whether the factors with powers are constants for the gradient. The authors' code offers both; they
-            train with constants.
+        detach_weight: Whether the factors with powers are constants for the gradient. The authors' code offers both;
+            they train with constants.
     """
     check_at_least_0(gamma_positive=gamma_positive, gamma_negative=gamma_negative)
     if not 0 <= margin < 1:
