@@ -120,14 +120,18 @@ class Features:
 
     Args:
         file: Path of the file.
+        raw: Whether features stay as they are.
     """
 
-    def __init__(self, file: Path):
+    def __init__(self, file: Path, raw: bool = False):
         self.arrays = dict(np.load(file, allow_pickle=False))
+        self.raw = raw
 
     @cache  # noqa: B019  one object lives as long as the process
     def standardized(self, split: str, by: str) -> Tensor:
-        """Return features less their mean and in units of their deviation over another split."""
+        """Return features less their mean and in units of their deviation over another split, or as they are."""
+        if self.raw:
+            return torch.from_numpy(self.arrays[f'{split}_features'].astype(np.float32))
         reference = self.arrays[f'{by}_features'].astype(np.float32)
         mean, deviation = reference.mean(axis=0), reference.std(axis=0)
         return torch.from_numpy((self.arrays[f'{split}_features'].astype(np.float32) - mean) / deviation.clip(1e-6))

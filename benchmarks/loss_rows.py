@@ -66,7 +66,7 @@ def loss_rows(facts: TrainingFacts, values: PaperValues) -> dict[str, dict]:
         'BCE-LS': dict(type='LabelSmoothingBCELoss'),
         'WAN': dict(type='WANLoss'),
         'Focal': dict(type='FocalLoss'),
-        'ASL': dict(type='AsymmetricLoss'),
+        'ASL': dict(type='AsymmetricLoss'),  # with the gradient of its formula, --loss asl_gradient
         'SPA': dict(type='SPALoss'),
         'SPA + LPR': dict(type='SumLoss', losses=dict(spa=dict(type='SPALoss'), lpr=lpr)),
         'BCE + LPR': dict(type='SumLoss', losses=dict(bce=dict(type='BCELoss'), lpr=lpr)),

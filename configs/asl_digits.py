@@ -1,9 +1,9 @@
-# ASL on DigitScenes.
+# ASL on DigitScenes, with the gradient of its formula; --loss asl trains it as its authors do.
 _base_ = [
     '_base_/models/resnet_digits.py',
     '_base_/datasets/digit_scenes.py',
     '_base_/schedules/digits.py',
-    '_base_/losses/asl.py',
+    '_base_/losses/asl_gradient.py',
     '_base_/default_runtime.py',
 ]
 

@@ -13,7 +13,7 @@ model = dict(
         type='mmml_losses.ExpertsHead',
         num_classes=_base_.data_preprocessor.num_classes,
         log_prior_scales=(0.0, 1.0, 2.0),
-        loss=dict(_base_.loss, reduction='sum'),
+        loss=dict(_base_.loss, reduction=_base_.loss_reduction),
     )
 )
 optim_wrapper = dict(optimizer=dict(lr=1e-4))  # Section 4.1

@@ -13,6 +13,6 @@ model = dict(
         type='mmml_losses.ExpertsHead',
         num_classes=_base_.data_preprocessor.num_classes,
         log_prior_scales=(0.0, 1.0, 2.0),
-        loss=dict(_base_.loss, reduction='sum'),
+        loss=dict(_base_.loss, reduction=_base_.loss_reduction),
     )
 )

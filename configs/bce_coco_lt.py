@@ -8,7 +8,8 @@ _base_ = [
     '_base_/default_runtime.py',
 ]
 
-model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=dict(_base_.loss, reduction='sum')))
+loss = dict(_base_.loss, reduction=_base_.loss_reduction)
+model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=loss))
 train_dataloader = dict(sampler=dict(_delete_=True, type='DefaultSampler', shuffle=True))
 optim_wrapper = dict(optimizer=dict(lr=1e-4))  # Section 4.1
 # As many iterations as with class-aware sampling, whose epochs are longer; ours.

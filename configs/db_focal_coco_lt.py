@@ -7,6 +7,7 @@ _base_ = [
     '_base_/default_runtime.py',
 ]
 
-loss = dict(_base_.loss, mu=0.2, negative_scale=2.0, reduction='sum')  # DB's published values for COCO-LT
+# DB's published values for COCO-LT.
+loss = dict(_base_.loss, mu=0.2, negative_scale=2.0, reduction=_base_.loss_reduction)
 model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=loss))
 optim_wrapper = dict(optimizer=dict(lr=1e-4))  # Section 4.1

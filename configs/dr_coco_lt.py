@@ -8,6 +8,6 @@ _base_ = [
     '_base_/default_runtime.py',
 ]
 
-loss = dict(_base_.loss, constraint_scale=10.0, reduction='sum')  # gamma 2, Table 2
+loss = dict(_base_.loss, constraint_scale=10.0, reduction=_base_.loss_reduction)  # gamma 2, Table 2
 model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=loss))
 optim_wrapper = dict(optimizer=dict(lr=1e-4))  # Section 4.1

@@ -17,7 +17,7 @@ model = dict(
         num_classes=_base_.data_preprocessor.num_classes,
         threshold=0.4,
         neighbour_weight=0.2,
-        loss=dict(_base_.loss, reduction='sum'),
+        loss=dict(_base_.loss, reduction=_base_.loss_reduction),
     ),
 )
 train_dataloader = dict(sampler=dict(_delete_=True, type='DefaultSampler', shuffle=True))

@@ -12,7 +12,7 @@ loss = dict(
     num_samples=119_103,
     num_classes=num_classes,
     expected_positives=2.43,  # 289,460 labels of 119,103 images, Table II
-    loss_weight=128 * num_classes,  # as large as the sums of this recipe, for which its weight decay is
+    reduction=_base_.loss_reduction,
 )
 model = dict(head=dict(num_classes=num_classes, loss=loss))
 

@@ -12,7 +12,7 @@ loss = dict(
     num_samples=5_717,
     num_classes=num_classes,
     expected_positives=1.46,  # LASD paper, Table 1
-    loss_weight=128 * num_classes,  # as large as the sums of this recipe, for which its weight decay is
+    reduction=_base_.loss_reduction,
 )
 model = dict(head=dict(num_classes=num_classes, loss=loss))
 

@@ -8,4 +8,5 @@ _base_ = [
     '_base_/ema_runtime.py',
 ]
 
-model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=dict(_base_.loss, reduction='sum')))
+loss = dict(_base_.loss, reduction=_base_.loss_reduction)
+model = dict(head=dict(num_classes=_base_.data_preprocessor.num_classes, loss=loss))

@@ -188,6 +188,18 @@ def test_variants_are_judged_on_held_out_images(features_file, capsys):
     assert f'| {held_out["mAP@class"]:.2f} |' in printed.replace('     ', ' ').replace('  ', ' ')
 
 
+def test_short_names_train_with_a_reduction_on_raw_features_and_are_tested(features_file, capsys):
+    options = [str(features_file), '--test', '--raw', '--optimizer', 'sgd', '--epochs', '2', '--losses', 'asl', 'bce']
+    tables = []
+    for reduction in ([], ['--reduction', 'labelmean'], ['--reduction', 'sum']):
+        feature_variants.main([*options, *reduction])
+        tables.append(capsys.readouterr().out)
+    own, by_label, summed = tables
+    assert 'test images' in own
+    assert own.count('| asl') == 1
+    assert own == by_label != summed
+
+
 def test_a_loss_that_is_neither_a_row_nor_a_config_is_rejected(features_file):
     with pytest.raises(SystemExit, match='NoLoss'):
         feature_variants.main([str(features_file), '--losses', 'NoLoss'])

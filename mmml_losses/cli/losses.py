@@ -74,23 +74,24 @@ def _require_registered(name: str) -> None:
 
 
 def swap_loss(cfg: Config, loss: dict) -> None:
-    """Put ``loss`` in place of the classification loss of ``cfg``, and keep the old ``reduction``.
+    """Put ``loss`` in place of the classification loss of ``cfg``, with the ``reduction`` of the recipe.
 
-    The learning rate of a config suits the size of its loss, which depends on ``reduction``. So a new loss without a
-    ``reduction`` takes it from the old loss. Two kinds of new losses do not, with a warning: a sum of losses, because
-    the proportions of its parts would change, and a loss of another project, which may reject ``'sum'`` in our heads.
+    The learning rate of a recipe is for losses of one scale, which depends on ``reduction``. The schedules of our
+    configs name it as ``loss_reduction``; in another config it is that of the old loss. A new loss with a ``reduction``
+    keeps it. So does a loss of another project, with a warning unless our heads, which pass it the number of samples as
+    a divisor, give it this scale anyway.
     """
     old = loss_of(cfg.get('model'))
-    reduction = _reduction_of(old[0] if isinstance(old, list) else old)
-    if reduction is not None and _reduction_of(loss) is None:
-        if names_our_loss(loss) and 'losses' not in loss:
+    reduction = cfg.get('loss_reduction') or _reduction_of(old[0] if isinstance(old, list) else old)
+    if reduction is not None and 'reduction' not in loss:
+        if names_our_loss(loss):
             loss, level = dict(loss, reduction=reduction), logging.INFO
-            message = f"{loss['type']} is reduced as the loss of the config is, reduction='{reduction}'"
+            message = f"{loss['type']} is reduced as the recipe wants it, reduction='{reduction}'"
         else:
-            level = logging.WARNING
+            level = logging.INFO if reduction == 'batchmean' else logging.WARNING
             message = (
-                f"the loss of the config has reduction='{reduction}', but {loss.get('type')} keeps its own: the "
-                'learning rate of the config may not suit it'
+                f"the losses of the recipe have reduction='{reduction}', but {loss.get('type')} keeps its own, over "
+                "samples ('batchmean'): the learning rate of the config may not suit it"
             )
         print_log(f'--loss: {message}', logger='current', level=level)
     replace_loss(cfg, loss)

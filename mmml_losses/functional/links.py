@@ -152,9 +152,12 @@ def phi_link(logits: Tensor, **parameters: float) -> Tensor:
         h(z; \gamma) = \frac{z^\gamma - \gamma z^{\gamma - 1}(1 - z)\log(1 - z)}{1 - z},\qquad z = \sigma(v)
 
     Focal and ASL are not proper: at the least expected loss, the probability of the label is not :math:`\sigma(v)` but
-    :math:`\phi(\sigma(v))`. The link keeps the order of the logits if and only if :math:`m = 0`. It is valid for losses
-    without class weights whose focusing weights have a gradient (``detach_weight=False``). If alpha weighs the terms,
-    :math:`h(1 - z)` has the factor :math:`\alpha` and :math:`h((z - m)_+)` the factor :math:`1 - \alpha`.
+    :math:`\phi(\sigma(v))`. The link keeps the order of the logits if and only if :math:`m = 0`. If alpha weighs the
+    terms, :math:`h(1 - z)` has the factor :math:`\alpha` and :math:`h((z - m)_+)` the factor :math:`1 - \alpha`.
+
+    That holds for losses without class weights whose focusing weights have a gradient (``detach_weight=False``). With
+    constant weights a training ends elsewhere, in the case of ASL farther from the probability of the label, and
+    :math:`\phi` removes only a part of the bias. The paper applies it to the released ASL, whose weights are constant.
 
     Args:
         logits: Logits :math:`v` of any shape. The probabilities have this shape.

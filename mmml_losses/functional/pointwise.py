@@ -85,6 +85,7 @@ def focal_loss(
     gamma_positive: float = FocalPositive.gamma,
     gamma_negative: float = FocalNegative.gamma,
     alpha: float | None = None,
+    detach_weight: bool = False,
 ) -> Tensor:
     r"""Compute the focal loss per label: cross-entropy with less weight for labels that are already predicted well.
 
@@ -97,10 +98,11 @@ def focal_loss(
         gamma_positive: Focusing power :math:`\gamma^+` of the positives, at least 0.
         gamma_negative: Focusing power :math:`\gamma^-` of the negatives, at least 0.
         alpha: Weight :math:`\alpha` of the positives, in [0, 1]; None replaces both weights by 1.
+        detach_weight: Whether the factors with powers are constants for the gradient, as in the code of Hill's authors.
     """
     check_at_least_0(gamma_positive=gamma_positive, gamma_negative=gamma_negative)
-    positive: Term = FocalPositive(gamma_positive)
-    negative: Term = FocalNegative(gamma_negative)
+    positive: Term = FocalPositive(gamma_positive, detach_weight)
+    negative: Term = FocalNegative(gamma_negative, detach_weight=detach_weight)
     if alpha is not None:
         check_ratio('alpha', alpha)
         positive, negative = Scaled(positive, alpha), Scaled(negative, 1 - alpha)
@@ -126,7 +128,8 @@ def asymmetric_loss(
         gamma_positive: Focusing power :math:`\gamma^+` of positives. The authors' class has 1, they trained with 0.
         gamma_negative: Focusing power :math:`\gamma^-` of negatives.
         margin: Probability shift :math:`m`, in [0, 1), of negatives: :math:`p_m = \max(p - m, 0)`.
-        detach_weight: Whether the factors with powers are constants for the gradient. ASL's code offers both.
+        detach_weight: Whether the factors with powers are constants for the gradient. The authors' code offers both;
+            they train with constants.
     """
     check_at_least_0(gamma_positive=gamma_positive, gamma_negative=gamma_negative)
     if not 0 <= margin < 1:

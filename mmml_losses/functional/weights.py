@@ -5,6 +5,10 @@ In all functions, :math:`n_c` is the number of training images with class :math:
 with one image, and a class in all :math:`M` images as one with :math:`M - 1`. An unknown label (-1) does not count as
 positive, a soft label counts by its value. Gradients do not flow through targets.
 
+:func:`frequency_bias` and :func:`frequency_balanced_weights` compare positives with negatives. Where labels are
+unknown, their ``num_samples`` is (C,), the number of images whose label of each class is known: an unknown label is no
+negative. The other functions need the positives alone, and :math:`M` at most as a factor of all weights.
+
 RW, CB and DB follow the published code of DB (Wu et al., 2020). The paper of DR (``dr_loss``) compares with these, too.
 """
 
@@ -127,7 +131,7 @@ def frequency_bias(
 
     Args:
         class_frequencies: (C,), number :math:`n_c` of training images with each class.
-        num_samples: Number :math:`M` of training images.
+        num_samples: Number :math:`M` of training images; (C,) where labels are unknown, of images whose label is known.
         kappa: Factor :math:`\kappa` of the log-odds.
         negative_scale: Divisor :math:`\lambda`; in :func:`db_loss` also the factor of the logits of negatives.
     """
@@ -156,7 +160,7 @@ def frequency_balanced_weights(
 
     Args:
         class_frequencies: (C,), number :math:`n_c` of training images with each class.
-        num_samples: Number :math:`M` of training images.
+        num_samples: Number :math:`M` of training images; (C,) where labels are unknown, of images whose label is known.
         smoothing: Power :math:`s`, at least 0. 0 gives all classes the same :math:`w_c`.
     """
     positives, negatives = _positives_and_negatives(class_frequencies, num_samples)

@@ -9,15 +9,17 @@ from torch import Tensor, nn
 from .. import functional as F
 from ..functional.estimation import epr_values, lowest_per_class, pseudo_negative_counts, role_values
 from ..registry import LOSSES
+from ..utils.arguments import check_choice
 from .core.base import FunctionLoss, MultiLabelLoss
 from .core.context import require_sample_idx, resolve
 from .core.inputs import count_known
 from .core.memory import SampleMemory, fingerprint_rows
-from .core.reduction import Values
+from .core.reduction import Values, rescaling
 from .links import SigmoidLink
 from .regularizers import ExpectedPositiveRegularizer
 
 _LARGEST_LOG_ODDS = 1e4  # half precision can hold it, and minus infinity stays free for "none"
+READINGS = ('code', 'paper')
 
 # The estimates of ROLE start between the probabilities 0.4 and 0.6, and those of observed positives at 0.995.
 _LARGEST_START = math.log(0.6 / 0.4)
@@ -151,28 +153,45 @@ class EPRLoss(FunctionLoss):
     An observed positive costs BCE, an unobserved label (0) nothing. :class:`ExpectedPositiveRegularizer` is added: it
     keeps the predicted number of positives near the expected one.
 
-    ``'mean'`` is the authors' code: the mean over all known labels, plus the regulariser. If ``avg_factor`` is the
-    number of samples, it is the paper's formula: the sum over a sample's labels, averaged over samples, plus the
-    regulariser. ``'none'`` is an error. All weights of a sample must be equal or 0.
+    ``'mean'`` is the loss of the authors' code; ``'batchmean'`` with ``reading='paper'`` is the formula of the paper.
+    Every reduction keeps the proportion of costs and regulariser. ``'none'`` is an error. All weights of a sample must
+    be equal or 0.
 
     Args:
         expected_positives: The expected number of positive labels of a sample.
         regularizer_weight: Factor of the regulariser, the paper's lambda.
+        reading: ``'code'`` adds the regulariser to the mean of the costs over all labels, as the authors' code does.
+            ``'paper'`` adds it to the costs of a sample's labels, as the papers of EPR and LASD print it: the
+            regulariser then weighs less by the number of labels.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
     function = staticmethod(epr_values)
     negative_term = F.nothing
 
-    def __init__(self, expected_positives: float, regularizer_weight: float = 1.0, **kwargs):
+    def __init__(self, expected_positives: float, regularizer_weight: float = 1.0, reading: str = 'code', **kwargs):
+        check_choice('reading', reading, READINGS)
         super().__init__(**kwargs)
+        self.reading = reading
         self.regularizer = ExpectedPositiveRegularizer(expected_positives, link=SigmoidLink())
         self.regularizer_weight = regularizer_weight
 
     def parts_of(self, logits: Tensor, target: Tensor, weight: Tensor | None, **kwargs) -> list[Values]:
+        costs = super().parts_of(logits, target, weight, **kwargs)
         (penalty,) = self.regularizer.parts_of(logits, target, weight)
-        penalty = penalty._replace(values=penalty.values * self.regularizer_weight)
-        return [*super().parts_of(logits, target, weight, **kwargs), penalty]
+        return [*costs, beside_labels(penalty, self.regularizer_weight, target, self.reading)]
+
+
+def beside_labels(penalty: Values, factor: float, target: Tensor, reading: str) -> Values:
+    """Return a penalty with one value per sample as a part that is reduced like costs of labels, (N, C).
+
+    By ``'code'``, the mean of the part is ``factor`` times the penalty; by ``'paper'``, it is divided by the number of
+    known labels of a sample.
+    """
+    weighted = factor * penalty.values
+    if reading == 'code':
+        weighted = weighted * rescaling('labelmean', 'batchmean', True, target)
+    return Values(weighted, count_known(target))
 
 
 @LOSSES.register_module()
@@ -189,13 +208,14 @@ class ROLELoss(MultiLabelLoss):
     The loss needs ``sample_idx``. Before the first call it also needs the labels of the training set, to know the
     observed positives; ``TrainingSetHook`` passes them. A sample whose labels differ from those raises an error.
 
-    ``'mean'`` is over known labels. Added is :class:`EPRLoss`'s regulariser: half for predictions, half for estimates.
+    :class:`EPRLoss`'s regulariser is added: half for predictions, half for estimates. See there for the reductions.
 
     Args:
         num_samples: Number of samples of the training set.
         num_classes: Number of classes.
         expected_positives: The expected number of positive labels of a sample.
         regularizer_weight: Factor of the regulariser.
+        reading: ``'code'`` or ``'paper'``, how the regulariser is added, see :class:`EPRLoss`.
         seed: Random seed of the initial estimates (0.4 to 0.6), which are equal in all processes.
         **kwargs: The arguments of :class:`MultiLabelLoss`; ``reduction='none'`` is an error.
     """
@@ -209,13 +229,16 @@ class ROLELoss(MultiLabelLoss):
         expected_positives: float,
         regularizer_weight: float = 1.0,
         seed: int = 0,
+        reading: str = 'code',
         **kwargs,
     ):
+        check_choice('reading', reading, READINGS)
         if num_samples < 1 or num_classes < 1:
             raise ValueError(f'num_samples and num_classes must be at least 1, got {num_samples} and {num_classes}')
         super().__init__(**kwargs)
         self.num_samples = num_samples
         self.num_classes = num_classes
+        self.reading = reading
         self.regularizer = ExpectedPositiveRegularizer(expected_positives, link=SigmoidLink())
         self.regularizer_weight = regularizer_weight
         uniform = torch.rand(num_samples, num_classes, generator=torch.Generator().manual_seed(seed))
@@ -276,7 +299,7 @@ class ROLELoss(MultiLabelLoss):
         parts = [Values(values if weight is None else values * weight, count_known(target))]
         for estimate in (logits, estimates):
             (penalty,) = self.regularizer.parts_of(estimate, target, weight)
-            parts.append(penalty._replace(values=penalty.values * (self.regularizer_weight / 2)))
+            parts.append(beside_labels(penalty, self.regularizer_weight / 2, target, self.reading))
         return parts
 
     def _estimates(self, sample_idx: Tensor | None, target: Tensor) -> Tensor:

@@ -82,10 +82,13 @@ class FocalLoss(FunctionLoss):
         gamma_positive: Focusing power of the positives; None for ``gamma``.
         gamma_negative: Focusing power of the negatives; None for ``gamma``.
         link: Map from logits to probabilities, see :class:`MultiLabelLoss`; the sigmoid by default. ``'phi'`` corrects
-            the probabilities for the bias that focusing and ``alpha`` cause (Cheng and Vasconcelos, Eq. 14).
+            the probabilities for the bias that focusing and ``alpha`` cause (Cheng and Vasconcelos, Eq. 14). With
+            ``detach_weight`` it is only an approximation, see :func:`mmml_losses.functional.phi_link`.
+        detach_weight: Whether the focusing weights are constants for the gradient. In the original paper they are not;
+            in the code of Hill's authors they are.
         **kwargs: The other arguments of :class:`MultiLabelLoss`.
 
-    The gradient includes the focusing weights, as in the original paper. ``alpha=0.25`` is MMDetection's ``FocalLoss``.
+    ``alpha=0.25`` is MMDetection's ``FocalLoss``.
     """
 
     function = staticmethod(F.focal_loss)
@@ -97,17 +100,20 @@ class FocalLoss(FunctionLoss):
         gamma_positive: float | None = None,
         gamma_negative: float | None = None,
         link: Link | dict | str | None = None,
+        detach_weight: bool = False,
         **kwargs,
     ):
         super().__init__(
             gamma if gamma_positive is None else gamma_positive,
             gamma if gamma_negative is None else gamma_negative,
             alpha,
+            detach_weight,
             link=None if link == 'phi' else link,
             **kwargs,
         )
         if link == 'phi':
-            self.link = PhiLink(**self.settings | dict(margin=0.0, alpha=0.5 if alpha is None else alpha))
+            powers = {name: self.settings[name] for name in ('gamma_positive', 'gamma_negative')}
+            self.link = PhiLink(**powers, margin=0.0, alpha=0.5 if alpha is None else alpha)
 
 
 @LOSSES.register_module()
@@ -118,9 +124,9 @@ class AsymmetricLoss(FunctionLoss):
         gamma_positive: Focusing power of the positives. The authors' class defaults to 1, their training used 0.
         gamma_negative: Focusing power of the negatives.
         margin: Probability that is subtracted from that of a negative; a negative below it costs nothing.
-        detach_weight: Whether the focusing weights are constants for the gradient.
-        link: Map from logits to probabilities; the sigmoid by default, or ``'phi'`` as in :class:`FocalLoss`. ``'phi'``
-            is an error if ``detach_weight`` is True.
+        detach_weight: Whether the focusing weights are constants for the gradient. The authors train with constants;
+            their formula, and the default here, has a gradient.
+        link: Map from logits to probabilities; the sigmoid by default, or ``'phi'`` as in :class:`FocalLoss`.
         **kwargs: The other arguments of :class:`MultiLabelLoss`. The authors train with ``reduction='sum'``.
     """
 
@@ -129,13 +135,7 @@ class AsymmetricLoss(FunctionLoss):
     def __init__(self, *values, link: Link | dict | str | None = None, **kwargs):
         super().__init__(*values, link=None if link == 'phi' else link, **kwargs)
         if link == 'phi':
-            constants = dict(self.settings)
-            if constants.pop('detach_weight'):
-                raise ValueError(
-                    "link must not be 'phi' with detach_weight=True: phi undoes the bias of focusing weights that have "
-                    'a gradient'
-                )
-            self.link = PhiLink(**constants)
+            self.link = PhiLink(**{name: value for name, value in self.settings.items() if name != 'detach_weight'})
 
 
 @LOSSES.register_module()

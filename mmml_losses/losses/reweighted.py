@@ -27,6 +27,9 @@ class FrequencyLoss(FunctionLoss):
     """
 
     needs_num_samples = True
+    compares_with_negatives = False
+    """Whether the function compares positives with negatives, of which unknown labels are none: ``num_samples`` of the
+    function is then the number of images whose label is known, for each class."""
 
     def __init__(self, class_frequencies: Frequencies = None, num_samples: float | None = None, *values, **kwargs):
         super().__init__(*values, **kwargs)
@@ -49,7 +52,10 @@ class FrequencyLoss(FunctionLoss):
             self.frequencies.count(labels)
 
     def values(self, logits: Tensor, target: Tensor, **kwargs) -> Tensor:
-        return self.function(logits, target, **self._by_name(*self.frequencies(logits)), **self.settings)
+        counts, num_samples = self.frequencies(logits)
+        if self.compares_with_negatives:
+            num_samples = self.frequencies.known_samples(logits)
+        return self.function(logits, target, **self._by_name(counts, num_samples), **self.settings)
 
 
 @LOSSES.register_module()
@@ -60,10 +66,12 @@ class WeightedBCELoss(FrequencyLoss):
         class_frequencies, num_samples: Training images per class and in total, see :class:`FrequencyLoss`.
         smoothing: Power s: negatives of a class of n images weigh n^-s each, scaled to a mean of 1 over classes; its
             positives have the same total weight (see :func:`mmml_losses.functional.frequency_balanced_weights`).
+            An unknown label is no negative.
         positive, negative: Terms (costs) of positive and negative labels, see :class:`PairLoss`.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
+    compares_with_negatives = True
     function = staticmethod(F.weighted_bce_loss)
 
 
@@ -117,7 +125,8 @@ class DBLoss(FrequencyLoss):
         beta: Slope of the sigmoid.
         mu: Ratio r at the middle of the sigmoid. The authors use 0.3 for VOC-LT and 0.2 for COCO-LT.
         negative_scale: Factor of the logits of negatives, divisor of their cost. The authors: 5 (VOC-LT), 2 (COCO-LT).
-        kappa: The loss adds kappa / negative_scale times the log-odds of the class frequency to the logits.
+        kappa: The loss adds kappa / negative_scale times the log-odds of the class frequency among known labels to the
+            logits.
         positive, negative: Terms (costs) of positive and negative labels, see :class:`PairLoss`.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
 
@@ -125,6 +134,7 @@ class DBLoss(FrequencyLoss):
     Predictions are the plain sigmoid of the logits, as theirs are: only the loss adds the bias.
     """
 
+    compares_with_negatives = True
     function = staticmethod(F.db_loss)
 
 
@@ -138,12 +148,14 @@ class DBFocalLoss(FrequencyLoss):
         beta: Slope of the sigmoid in the weights.
         mu: Ratio r at the middle of that sigmoid; 0.2 for COCO-LT.
         negative_scale: Factor of the logits of negatives, and divisor of their cost; 2 for COCO-LT.
-        kappa: The loss adds kappa / negative_scale times the log-odds of the class frequency to the logits.
+        kappa: The loss adds kappa / negative_scale times the log-odds of the class frequency among known labels to the
+            logits.
         gamma: Focusing power.
         balance: Factor of the whole loss in the authors' code.
         **kwargs: The arguments of :class:`MultiLabelLoss`.
     """
 
+    compares_with_negatives = True
     function = staticmethod(F.db_focal_loss)
 
 

@@ -7,12 +7,14 @@ from torch import Tensor, nn
 
 from ..registry import LOSSES
 from .core.base import MultiLabelLoss
+from .core.inputs import one_hot_targets
+from .core.reduction import rescaling
 from .links import Link
 
 
 @LOSSES.register_module()
 class SumLoss(MultiLabelLoss):
-    """Sum of losses and regularisers, each with its own ``loss_weight`` and ``reduction``, ``'mean'`` or ``'sum'``.
+    """Sum of losses and regularisers, each with its own ``loss_weight`` and ``reduction``.
 
     The link of the sum, unless ``link`` is given, is the link of its first pointwise loss. Losses that compare labels
     and have no link of their own, such as LPR, use the link of the sum.
@@ -21,6 +23,8 @@ class SumLoss(MultiLabelLoss):
         losses: Dict from name to loss, or to its config. The names appear in the training log. They must not contain
             ``'loss'``, because MMEngine would add a logged value of such a name to the total, and no dots.
         loss_weight: Factor of the whole sum.
+        reduction: Scale of the whole sum: it is multiplied by the one number that turns the reduction of its first
+            pointwise part into this one, so that the parts keep their proportions. None leaves the parts as they are.
         link: Replaces the link of the first pointwise loss, or scales its log-odds (:class:`TemperatureLink`).
         use_sigmoid: Must be True, see :class:`MultiLabelLoss`.
         check_inputs: Whether the losses check their inputs; False switches the checks off in all of them.
@@ -38,6 +42,7 @@ class SumLoss(MultiLabelLoss):
         use_sigmoid: bool = True,
         check_inputs: bool = True,
         compile: bool = False,
+        reduction: str | None = None,
     ):
         if not isinstance(losses, dict):
             raise TypeError(f'losses must be a dict of losses by name, got {type(losses).__name__}')
@@ -45,7 +50,10 @@ class SumLoss(MultiLabelLoss):
         if not parts:
             raise ValueError('losses must name at least one part, got none')
         first = next((part for part in parts.values() if part.pointwise), None)
+        if reduction == 'none':
+            raise ValueError("reduction must be a mean or 'sum' for SumLoss, whose parts differ in shape, got 'none'")
         super().__init__(
+            reduction=reduction or (first or next(iter(parts.values()))).reduction,
             loss_weight=loss_weight,
             link=link,
             use_sigmoid=use_sigmoid,
@@ -55,6 +63,7 @@ class SumLoss(MultiLabelLoss):
         # A sum of regularisers alone is one, too: in a sum with a loss it reads through the link of that loss.
         self.pointwise = first is not None
         self.adopts_link = link is None and first is None
+        self.scaled_from = (first or next(iter(parts.values()))).reduction
         self.losses = nn.ModuleDict(parts)
         self.adopt_link(self.link)
         for part in parts.values():
@@ -76,9 +85,13 @@ class SumLoss(MultiLabelLoss):
     ) -> dict[str, Tensor]:
         """Return a dict from name to each part's reduced loss, a scalar, times the ``loss_weight`` of the sum."""
         if reduction_override == 'none':
-            raise ValueError("reduction_override must be 'mean' or 'sum' for SumLoss: its parts differ in shape")
+            raise ValueError("reduction_override must be a mean or 'sum' for SumLoss: its parts differ in shape")
+        factor: float | Tensor = self.loss_weight
+        if self.reduction != self.scaled_from and reduction_override is None and kwargs.get('avg_factor') is None:
+            labels = one_hot_targets(target, cls_score)
+            factor = factor * rescaling(self.scaled_from, self.reduction, self.pointwise, labels)
         return {
-            name: self.loss_weight * loss(cls_score, target, reduction_override=reduction_override, **kwargs)
+            name: factor * loss(cls_score, target, reduction_override=reduction_override, **kwargs)
             for name, loss in self.losses.items()
         }
 
@@ -103,5 +116,5 @@ def _build_part(name: str, loss: MultiLabelLoss | dict) -> MultiLabelLoss:
     if not isinstance(part, MultiLabelLoss):
         raise TypeError(f'losses must hold losses of mmml_losses, got {type(part).__name__} as {name!r}')
     if part.reduction == 'none':
-        raise ValueError(f"reduction must be 'mean' or 'sum' in a part of SumLoss, got 'none' in {name!r}")
+        raise ValueError(f"reduction must be a mean or 'sum' in a part of SumLoss, got 'none' in {name!r}")
     return part

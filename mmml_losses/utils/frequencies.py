@@ -95,26 +95,27 @@ def checked_frequencies(class_frequencies: ArrayLike, num_classes: int | None = 
     return frequencies
 
 
-def read_class_frequencies(path: str | os.PathLike) -> tuple[np.ndarray, float | None]:
-    """Return (class frequencies, number of images) from a json file: a (C,) array, and a number or None if absent.
+def read_class_frequencies(path: str | os.PathLike) -> tuple[np.ndarray, float | None, list | None]:
+    """Return (class frequencies, number of images, known labels) from a json file; None for what the file lacks.
 
     The file holds a list of frequencies, or an object with this list under ``class_frequencies``. The object may have
-    the number of images under ``num_samples``. The key ``class_freq`` of the published files of VOC-LT and COCO-LT is
-    accepted for ``class_frequencies``. Other contents raise a ValueError; ``num_samples`` is not checked.
+    the number of images under ``num_samples``, and under ``known_labels`` a list: for each class, the number of images
+    whose label is known. The key ``class_freq`` of the published files of VOC-LT and COCO-LT is accepted for
+    ``class_frequencies``. Other contents raise a ValueError; ``num_samples`` and ``known_labels`` are not checked.
     """
     try:
         content = json.loads(Path(path).expanduser().read_text(encoding='utf-8'))
     except ValueError as error:
         raise ValueError(f"class_frequencies must be a json file, got '{path}': {error}") from None
     if isinstance(content, list):
-        return checked_frequencies(content), None
+        return checked_frequencies(content), None, None
     keys = [key for key in FREQUENCY_KEYS if isinstance(content, dict) and key in content]
     if not keys:
         raise ValueError(
             f'class_frequencies must be a json file with a list or with one of the keys {FREQUENCY_KEYS}, got '
             f"'{path}'" + (f' with {sorted(content)}' if isinstance(content, dict) else '')
         )
-    return checked_frequencies(content[keys[0]]), content.get('num_samples')
+    return checked_frequencies(content[keys[0]]), content.get('num_samples'), content.get('known_labels')
 
 
 def load_class_frequencies(path: str | os.PathLike) -> np.ndarray:

@@ -19,6 +19,7 @@ TABLE: dict[str, dict] = {
     'focal': dict(type='FocalLoss'),
     'focal_alpha': dict(type='FocalLoss', alpha=0.25),
     'focal_asymmetric': dict(type='FocalLoss', gamma_positive=1.0, gamma_negative=3.0, link='phi'),
+    'focal_detached': dict(type='FocalLoss', detach_weight=True),
     'asl': dict(type='AsymmetricLoss'),
     'asl_detached': dict(type='AsymmetricLoss', gamma_positive=1, detach_weight=True),
     'asl_without_margin': dict(type='AsymmetricLoss', margin=0.0, gamma_positive=1),

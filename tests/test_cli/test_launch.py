@@ -133,12 +133,18 @@ def test_a_recipe_that_sets_no_reduction_changes_nothing_in_a_swapped_loss():
     'new',
     [
         dict(type='mmml_losses.BCELoss', reduction='mean'),
-        dict(type='mmml_losses.SumLoss', losses=dict(a=dict(type='mmml_losses.BCELoss'))),
         dict(type='mmpretrain.AsymmetricLoss'),
     ],
 )
 def test_a_reduction_that_is_given_or_would_do_harm_stays(new):
     assert swapped(dict(type='Old', reduction='sum'), new) == new
+
+
+@pytest.mark.parametrize('loss', [dict(type='mmml_losses.SPALoss'), dict(type='mmml_losses.SumLoss', losses=dict(a=1))])
+def test_a_recipe_names_the_reduction_of_a_swapped_loss(loss):
+    cfg = Config(dict(loss_reduction='batchmean', model=dict(head=dict(loss=dict(type='Old', reduction='sum')))))
+    swap_loss(cfg, loss)
+    assert cfg.model.head.loss == {**loss, 'reduction': 'batchmean'}
 
 
 def test_what_happens_to_the_reduction_is_logged(monkeypatch):
@@ -150,7 +156,7 @@ def test_what_happens_to_the_reduction_is_logged(monkeypatch):
     swapped(dict(type='Old'), dict(type='mmml_losses.SPALoss'))
     kept, left = lines
     assert kept[0] == logging.INFO
-    assert "SPALoss is reduced as the loss of the config is, reduction='sum'" in kept[1]
+    assert "SPALoss is reduced as the recipe wants it, reduction='sum'" in kept[1]
     assert left[0] == logging.WARNING
     assert 'AsymmetricLoss keeps its own' in left[1]
 

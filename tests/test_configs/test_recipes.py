@@ -195,7 +195,7 @@ def test_hill_reports_f1_scores_and_has_one_augmentation(name):
 def test_role_in_the_recipe_of_hill_has_the_numbers_of_its_datasets(name, samples, positives):
     """Compare with the labels of Table II."""
     loss = read(name).model.head.loss
-    assert (loss.num_samples, loss.loss_weight) == (samples, 128 * loss.num_classes)
+    assert (loss.num_samples, loss.reduction) == (samples, 'sum')
     assert loss.expected_positives == pytest.approx(positives, abs=0.005)
 
 

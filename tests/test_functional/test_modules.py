@@ -31,6 +31,7 @@ SAME_SETTINGS = [
     ('wan_loss', 'WANLoss', dict(negative_weight=0.3)),
     ('focal_loss', 'FocalLoss', dict(gamma_positive=1.5, gamma_negative=3.0)),
     ('focal_loss', 'FocalLoss', dict(gamma_positive=0.5, gamma_negative=2.5, alpha=0.3)),
+    ('focal_loss', 'FocalLoss', dict(gamma_positive=3.0, gamma_negative=0.5, detach_weight=True)),
     ('asymmetric_loss', 'AsymmetricLoss', dict(gamma_positive=1.0, gamma_negative=3.0, margin=0.1)),
     ('asymmetric_loss', 'AsymmetricLoss', dict(gamma_positive=2.0, gamma_negative=0.5, margin=0.2, detach_weight=True)),
     ('focal_margin_loss', 'FocalMarginLoss', dict(margin=0.4, gamma=3.0)),

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from mmml_losses.losses import MultiLabelLoss
+from mmml_losses.losses import MultiLabelLoss, SumLoss
 from mmml_losses.registry import LOSSES
 from tests.helpers.losses_table import (
     COUNTING_CLASSES,
@@ -46,7 +46,7 @@ WITHOUT_BUCKETS = [name for name in TABLE if not TABLE[name].get('bucket_size')]
 # One value a sample, so that a weight of the sample is a factor of it.
 BY_SAMPLE = [*POINTWISE, 'lsep', 'zlpr', 'softmax', 'multi_similarity', 'circle', 'lpr', 'lpr_on_spa', 'consistency']
 # Their gradient leaves a part out on purpose: a detached weight, or a belief that is no function of the logits.
-NOT_A_DERIVATIVE = ['asl_detached', 'circle', 'role']
+NOT_A_DERIVATIVE = ['asl_detached', 'focal_detached', 'circle', 'role']
 
 
 @pytest.fixture(params=TABLE)
@@ -272,6 +272,46 @@ def test_avg_factor_replaces_the_count(name, avg_factor):
     logits, targets = example()
     total = evaluate(name, logits, targets, reduction_override='sum')
     torch.testing.assert_close(evaluate(name, logits, targets, avg_factor=avg_factor), total / float(avg_factor))
+
+
+@pytest.mark.parametrize('name', [name for name in TABLE if name not in SUMS])
+def test_the_means_of_a_recipe_are_the_mean_on_another_scale(name):
+    logits, targets = example()
+    targets[2, 3] = targets[4] = -1
+    samples, labels = 5, 24
+    mean, by_sample, by_label = (
+        evaluate(name, logits, targets, reduction_override=each) for each in ('mean', 'batchmean', 'labelmean')
+    )
+    torch.testing.assert_close(by_sample, mean * (labels / samples if is_pointwise(name) else 1))
+    torch.testing.assert_close(by_label, mean * (1 if is_pointwise(name) else samples / labels))
+    by_factor = evaluate(name, logits, targets, reduction_override='batchmean', avg_factor=7)
+    torch.testing.assert_close(by_factor, evaluate(name, logits, targets, avg_factor=7))
+
+
+@pytest.mark.parametrize('reduction', ['sum', 'batchmean', 'labelmean'])
+@pytest.mark.parametrize('own', ['mean', 'sum'])
+def test_a_sum_is_scaled_as_a_whole(own, reduction):
+    logits, targets = example()
+    targets[2, 3] = targets[4] = -1
+    config = dict(
+        lsep=dict(type='LSEPLoss', way='class', reduction=own),
+        spa=dict(type='SPALoss', reduction=own),
+        lpr=dict(type='LabelPairRegularizer', loss_weight=0.5),
+    )
+    plain, scaled = SumLoss(losses=config), SumLoss(losses=config, reduction=reduction)
+    factor = dict(mean=24, sum=1)[own] / dict(sum=1, batchmean=5, labelmean=24)[reduction]
+    for name, part in plain.parts(logits, targets).items():
+        torch.testing.assert_close(scaled.parts(logits, targets)[name], factor * part)
+    torch.testing.assert_close(scaled(logits, targets), factor * plain(logits, targets))
+    nested = SumLoss(losses=dict(inner=plain), reduction=reduction)
+    torch.testing.assert_close(nested(logits, targets), scaled(logits, targets))
+    whole = scaled(logits, targets, reduction_override='mean')
+    torch.testing.assert_close(whole, plain(logits, targets, reduction_override='mean'))
+
+
+def test_a_sum_without_reduction_is_an_error_for_none():
+    with pytest.raises(ValueError, match=r"reduction must be a mean or 'sum' for SumLoss.*got 'none'"):
+        SumLoss(losses=dict(bce=dict(type='BCELoss')), reduction='none')
 
 
 @pytest.mark.parametrize('avg_factor', [0, 0.0, torch.tensor(0.0)])

@@ -78,12 +78,26 @@ def test_the_regularizer_reads_through_the_link_of_the_loss_beside_it(batch):
 def test_epr_is_the_authors_code_or_the_papers_formula(batch):
     values, regularizer = epr_loss(*batch, EXPECTED)
     torch.testing.assert_close(EPRLoss(EXPECTED)(*batch), values.sum() / 29 + regularizer)
-    torch.testing.assert_close(EPRLoss(EXPECTED)(*batch, avg_factor=SAMPLES), values.sum(1).mean() + regularizer)
-    torch.testing.assert_close(EPRLoss(EXPECTED, reduction='sum')(*batch), values.sum() + SAMPLES * regularizer)
+    paper = EPRLoss(EXPECTED, reading='paper', reduction='batchmean')
+    torch.testing.assert_close(paper(*batch), values.sum(1).mean() + regularizer)
+    torch.testing.assert_close(paper(*batch, avg_factor=SAMPLES), values.sum(1).mean() + regularizer)
     weighted = EPRLoss(EXPECTED, regularizer_weight=3.0, loss_weight=2.0)(*batch)
     torch.testing.assert_close(weighted, 2 * (values.sum() / 29 + 3 * regularizer))
     with pytest.raises(ValueError, match="'none' is not defined"):
         EPRLoss(EXPECTED)(*batch, reduction_override='none')
+
+
+@pytest.mark.parametrize('reading', ['code', 'paper'])
+@pytest.mark.parametrize('make', [lambda **kwargs: EPRLoss(EXPECTED, **kwargs), lambda **kwargs: role(**kwargs)])
+def test_every_reduction_keeps_the_proportion_of_costs_and_regularizer(make, reading, batch):
+    loss = make(reading=reading)
+    mean, *others = (
+        loss(*batch, sample_idx=INDICES, reduction_override=name) for name in ('mean', 'sum', 'batchmean', 'labelmean')
+    )
+    for value, factor in zip(others, (29, 29 / SAMPLES, 1), strict=True):
+        torch.testing.assert_close(value, factor * mean)
+    by_factor = loss(*batch, sample_idx=INDICES, reduction_override='mean', avg_factor=SAMPLES)
+    torch.testing.assert_close(by_factor, 29 / SAMPLES * mean)
 
 
 def test_epr_weighs_samples(batch):
@@ -92,7 +106,7 @@ def test_epr_weighs_samples(batch):
     kept = weight > 0
     _, regularizer = epr_loss(batch[0][kept], batch[1][kept], EXPECTED)
     expected = (values * weight.unsqueeze(1)).sum() + weight.sum() * regularizer
-    torch.testing.assert_close(EPRLoss(EXPECTED, reduction='sum')(*batch, weight), expected)
+    torch.testing.assert_close(EPRLoss(EXPECTED, reading='paper', reduction='sum')(*batch, weight), expected)
 
 
 def test_epr_reads_as_a_sigmoid(batch):
@@ -121,17 +135,17 @@ def test_role_is_its_function(batch):
     loss = role()
     values, regularizer = role_loss(logits, targets, loss.label_estimator.double(), EXPECTED)
     torch.testing.assert_close(loss(*batch, sample_idx=INDICES), values.sum() / 29 + regularizer)
+    loss.reading = 'paper'
     torch.testing.assert_close(
-        loss(*batch, sample_idx=INDICES, reduction_override='sum'), values.sum() + SAMPLES * regularizer
+        loss(*batch, sample_idx=INDICES, reduction_override='batchmean'), values.sum(1).mean() + regularizer
     )
-    torch.testing.assert_close(loss(*batch, sample_idx=INDICES, avg_factor=SAMPLES), values.sum(1).mean() + regularizer)
     with pytest.raises(ValueError, match="'none' is not defined"):
         loss(*batch, sample_idx=INDICES, reduction_override='none')
 
 
 def test_role_weighs_samples(batch):
     logits, targets = batch
-    loss = role(reduction='sum')
+    loss = role(reduction='sum', reading='paper')
     weight = torch.tensor([0.0, 1.0, 2.0, 0.5, 0.0, 3.0], dtype=torch.float64)
     kept = weight > 0
     estimates = loss.label_estimator.double()

@@ -111,7 +111,7 @@ def test_a_regularisers_own_link_is_not_the_sums(batch):
         ([BCELoss()], TypeError, 'losses must be a dict of losses by name, got list'),
         ({'bce_loss': BCELoss()}, ValueError, "names without 'loss'.*'bce_loss'"),
         ({'bce': torch.nn.BCELoss()}, TypeError, 'losses of mmml_losses'),
-        ({'bce': BCELoss(reduction='none')}, ValueError, "'mean' or 'sum' in a part of SumLoss, got 'none' in 'bce'"),
+        ({'bce': BCELoss(reduction='none')}, ValueError, "a mean or 'sum' in a part of SumLoss, got 'none' in 'bce'"),
     ],
 )
 def test_bad_sums_are_refused(losses, error, message):
@@ -146,7 +146,7 @@ def test_a_pair_of_spa_terms_reads_through_their_link(batch):
 
 
 def test_sum_refuses_reduction_none(batch):
-    with pytest.raises(ValueError, match="reduction_override must be 'mean' or 'sum' for SumLoss"):
+    with pytest.raises(ValueError, match="reduction_override must be a mean or 'sum' for SumLoss"):
         SumLoss(dict(bce=BCELoss()))(*batch, reduction_override='none')
 
 
@@ -199,9 +199,11 @@ def test_phi_is_the_link_of_the_same_constants(batch, loss):
         loss(link='psi')
 
 
-def test_phi_is_refused_without_the_gradient_of_the_focusing_weights():
-    with pytest.raises(ValueError, match="link must not be 'phi' with detach_weight=True"):
-        AsymmetricLoss(detach_weight=True, link='phi')
+@pytest.mark.parametrize('loss', [AsymmetricLoss, FocalLoss])
+def test_phi_has_the_same_constants_for_constant_focusing_weights(batch, loss):
+    logits, _ = batch
+    with_gradient, without = (loss(gamma_positive=1.0, detach_weight=each, link='phi') for each in (False, True))
+    assert torch.equal(with_gradient.probabilities(logits), without.probabilities(logits))
 
 
 @pytest.mark.parametrize('alpha', [0.0, 1.0])

@@ -174,7 +174,7 @@ def test_a_json_file_is_as_good_as_a_list(kind, tmp_path, content):
 
 
 @pytest.mark.parametrize('dtype', [torch.int8, torch.float32])
-def test_the_training_set_is_counted(kind, dtype):
+def test_the_training_set_is_counted(kind, dtype, tmp_path):
     loss = kind()
     assert loss.wants_training_labels
     loss.see_training_labels(LABELS.to(dtype), torch.arange(4))
@@ -182,7 +182,90 @@ def test_the_training_set_is_counted(kind, dtype):
     assert loss.frequencies.counts.tolist() == [3, 1, 1, 0, 2]  # unknown labels are not counted
     assert loss.frequencies.num_samples == 4
     logits, targets = example()
-    assert torch.equal(loss(logits, targets), kind([3, 1, 1, 0, 2], 4)(logits, targets))
+    file = tmp_path / 'counts.json'
+    file.write_text(json.dumps(dict(class_frequencies=[3, 1, 1, 0, 2], num_samples=4, known_labels=[4, 4, 3, 3, 4])))
+    assert torch.equal(loss(logits, targets), kind(file)(logits, targets))
+
+
+@pytest.fixture(scope='module')
+def hardly_labelled() -> torch.Tensor:
+    """Make labels as in VAW: of the 620 attributes of an image about 1.8 are positive, 1.2 negative, others unknown."""
+    generator = torch.Generator().manual_seed(0)
+    chance = torch.rand(2000, 620, generator=generator)
+    return torch.where(chance < 1.8 / 620, 1.0, torch.where(chance < 3.0 / 620, 0.0, -1.0))
+
+
+def test_the_positives_of_weighted_bce_weigh_as_much_as_its_known_negatives(hardly_labelled):
+    loss = WeightedBCELoss(reduction='none')
+    loss.see_training_labels(hardly_labelled, torch.arange(len(hardly_labelled)))
+    values = loss(torch.zeros_like(hardly_labelled), hardly_labelled)
+    both = ((hardly_labelled == 1).any(dim=0)) & ((hardly_labelled == 0).any(dim=0))
+    positives, negatives = (values.where(hardly_labelled == label, 0)[:, both].sum(dim=0) for label in (1, 0))
+    assert both.sum() > 500
+    torch.testing.assert_close(positives, negatives)
+
+
+@pytest.mark.parametrize('kind', [DBLoss, DBFocalLoss])
+def test_the_bias_of_db_is_that_of_the_known_labels(kind):
+    """Compare with a training set of one class, from which the images of unknown label were taken out."""
+    labels = torch.tensor([1.0, 0.0, 0.0, -1.0, -1.0, -1.0]).unsqueeze(1)
+    whole, known = kind(), kind()
+    whole.see_training_labels(labels, torch.arange(6))
+    known.see_training_labels(labels[:3], torch.arange(3))
+    logits = torch.linspace(-2, 2, 3).unsqueeze(1)
+    assert torch.equal(whole(logits, labels[:3]), known(logits, labels[:3]))
+
+
+@pytest.mark.parametrize('kind', [ReweightedBCELoss, CBFocalLoss, LDAMLoss])
+def test_losses_that_need_the_positives_alone_do_not_ask_which_labels_are_unknown(kind):
+    logits, targets = example()
+    losses = kind(), kind()
+    losses[0].see_training_labels(LABELS, torch.arange(4))
+    losses[1].see_training_labels(LABELS.clamp(min=0), torch.arange(4))
+    assert torch.equal(losses[0](logits, targets), losses[1](logits, targets))
+
+
+def test_known_labels_go_with_the_frequencies(tmp_path):
+    """Test files with and without them, checkpoints with and without them, and copies in half precision."""
+    counted = WeightedBCELoss()
+    counted.see_training_labels(LABELS, torch.arange(4))
+    assert counted.frequencies.known_labels.tolist() == [4, 4, 3, 3, 4]
+    logits, targets = example()
+    content = dict(class_frequencies=[3, 1, 1, 0, 2], num_samples=4)
+    for known_labels in ([4, 4, 3, 3, 4], None):
+        file = tmp_path / 'counts.json'
+        file.write_text(json.dumps(content | (dict(known_labels=known_labels) if known_labels else {})))
+        from_file = WeightedBCELoss(file)
+        assert torch.equal(from_file(logits, targets), counted(logits, targets)) is (known_labels is not None)
+    loaded = WeightedBCELoss()
+    loaded.load_state_dict(counted.state_dict())
+    assert torch.equal(loaded(logits, targets), counted(logits, targets))
+    older = {key: value for key, value in counted.state_dict().items() if 'known' not in key}
+    loaded.load_state_dict(older)
+    assert torch.equal(loaded(logits, targets), from_file(logits, targets))
+    assert copy.deepcopy(counted).half().frequencies.known_labels.dtype == torch.float32
+
+
+def test_a_checkpoint_with_other_known_labels_is_mentioned(logged):
+    loss = WeightedBCELoss()
+    loss.see_training_labels(LABELS, torch.arange(4))
+    before = loss.state_dict()
+    loss.load_state_dict(before)
+    assert not logged
+    other = WeightedBCELoss([3, 1, 1, 0, 2], 4)
+    other.load_state_dict(before)
+    assert len(logged) == 1
+
+
+@pytest.mark.parametrize(
+    'content',
+    [dict(num_samples=9, known_labels=[9]), dict(num_samples=9, known_labels=[9, 1]), dict(known_labels=[9, 9])],
+)
+def test_known_labels_that_cannot_be_are_an_error(tmp_path, content):
+    file = tmp_path / 'counts.json'
+    file.write_text(json.dumps(dict(class_frequencies=[3, 4], **content)))
+    with pytest.raises(ValueError, match='known_labels must be, for each class of class_frequencies, a number'):
+        ClassFrequencies(file, needs_num_samples=False)
 
 
 def test_soft_labels_count_by_their_share():

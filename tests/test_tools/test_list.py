@@ -40,7 +40,7 @@ def test_one_kind_has_the_short_names_of_losses(lines):
     assert printed[0].split()[:2] == ['losses', '--loss']
     rows = {line.split()[0]: line for line in printed[1:]}
     assert rows['HillLoss'].split()[:3] == ['HillLoss', 'hill', 'Hill']
-    assert 'asl, asl_ps' in rows['AsymmetricLoss']
+    assert 'asl, asl_gradient, asl_ps' in rows['AsymmetricLoss']
     assert 'spa_lpr' in rows['SumLoss']
     files = {file.stem for file in (ROOT / 'configs' / '_base_' / 'losses').glob('*.py')}
     shown = {name for entry in list_kind('losses') for name in entry.short_names}

@@ -5,6 +5,7 @@
 # means in place of sums: dr_code.py.
 # Eq. 5 and 6 add up samples and classes. So all losses of this recipe are sums, also those based on BCE, whose
 # reduction the paper does not state.
+loss_reduction = 'sum'
 optim_wrapper = dict(
     optimizer=dict(type='SGD', lr=3e-4, momentum=0.9, weight_decay=1e-4),
     clip_grad=dict(max_norm=35, norm_type=2),

@@ -5,6 +5,7 @@
 # ema_runtime.py, and the images in datasets/_hill.py. The code trains in mixed precision (--amp here) and reports the
 # best epoch on the test set, of the weights or their average; these configs report every epoch of the average.
 # The losses of this recipe are sums, as in the code: Adam does not mind the scale of a loss, but its weight decay does.
+loss_reduction = 'sum'
 optim_wrapper = dict(
     optimizer=dict(type='Adam', lr=1e-4, betas=(0.95, 0.999), weight_decay=1e-4),
     paramwise_cfg=dict(bias_decay_mult=0, norm_decay_mult=0),

@@ -8,6 +8,7 @@
 # values, leave the last part of the set out of the training and validate on it (here for VOC12's 5,717 images):
 #   --cfg-options train_dataloader.dataset.dataset.indices=4574
 #     val_dataloader.dataset.split=train val_dataloader.dataset.indices=-1143
+loss_reduction = 'labelmean'  # Appendix A.2.2 divides by the labels; Adam without weight decay does not mind the scale
 optim_wrapper = dict(optimizer=dict(type='Adam', lr=1e-5, weight_decay=0.0))
 param_scheduler = []
 train_cfg = dict(by_epoch=True, max_epochs=10, val_interval=10)

@@ -119,8 +119,8 @@ class LabelSummary:
         """Return a dict for JSON: dicts ``before`` and ``after`` with totals, numbers of changes (``num_hidden``, …).
 
         ``groups`` and ``groups_before`` map each group to its number of classes. The list ``classes`` holds a dict for
-        each class: its name, group and counts. ``class_frequencies`` and ``num_samples``, counted after the change, are
-        values for the arguments of losses with these names.
+        each class: its name, group and counts. ``class_frequencies``, ``num_samples`` and ``known_labels``, counted
+        after the change, are the values that losses read from a file of class frequencies.
         """
         group_of = {index: name for name, members in self.groups.items() for index in members}
         per_class = dict(before=self.before.counts, after=self.after.counts, unknown=self.after.unknown)
@@ -128,6 +128,7 @@ class LabelSummary:
         return dict(
             class_frequencies=self.after.counts.tolist(),
             num_samples=self.after.num_images,
+            known_labels=(self.after.num_images - self.after.unknown).tolist(),
             before=_totals(self.before),
             after=_totals(self.after),
             num_hidden=self.num_hidden,

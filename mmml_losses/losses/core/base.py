@@ -15,7 +15,7 @@ from ...registry import MODELS
 from ..links import Link, ScaledLink, SigmoidLink
 from .detection import DetectionProtocol
 from .inputs import check_logits, check_targets, count_known, one_hot_targets, promote
-from .reduction import REDUCTIONS, Values, reduce_values, weigh_samples, weight_matrix
+from .reduction import REDUCTIONS, Values, reduce_values, rescaling, weigh_samples, weight_matrix
 
 
 class MultiLabelLoss(DetectionProtocol, nn.Module):
@@ -26,7 +26,9 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
 
     Args:
         reduction: ``'mean'`` over the known labels (for one value per sample: over samples with a known label),
-            ``'sum'`` or ``'none'``.
+            ``'sum'`` or ``'none'``. Two more means give all losses one scale, so that they can share a learning rate:
+            ``'batchmean'`` adds over the labels and is a mean over the samples, ``'labelmean'`` is a mean over both.
+            For one value per sample or class they are ``'mean'``, and ``'mean'`` divided by the labels of a sample.
         loss_weight: Factor of the loss.
         link: Map from logits to probabilities: a :class:`Link` or its config. ``None`` is the default link of the loss,
             mostly the sigmoid. A loss without a value per label then takes the link of the :class:`SumLoss` around it.
@@ -150,7 +152,7 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
             target: (N, C) with 1 positive, 0 negative, -1 unknown, or a soft value in [0, 1]; or class indices (N,),
                 where C means background and -1 unknown.
             weight: Factors of the values, of samples (N,) or of labels, (N, C) or flat (N * C,). None without weights.
-            avg_factor: Divisor for ``'mean'`` in place of the number of known labels or sets; an error for ``'sum'``.
+            avg_factor: Divisor for any mean in place of the number of known labels or sets; an error for ``'sum'``.
             reduction_override: Replaces ``reduction`` for this call.
             **kwargs: ``epoch`` and ``sample_idx``, for the losses that use them.
         """
@@ -168,7 +170,10 @@ class MultiLabelLoss(DetectionProtocol, nn.Module):
             if are_indices:
                 target = self.leave_out_ignored(target, weight)
         parts = self.parts_of(logits, target, weight, **kwargs)
-        loss = reduce_values(parts, reduction_override or self.reduction, avg_factor)
+        reduction = reduction_override or self.reduction
+        loss = reduce_values(parts, reduction, avg_factor)
+        if reduction in ('batchmean', 'labelmean') and avg_factor is None:
+            loss = loss * rescaling('mean', reduction, self.pointwise, target)
         return loss if self.loss_weight == 1 else self.loss_weight * loss
 
     def extra_repr(self) -> str:

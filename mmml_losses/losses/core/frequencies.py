@@ -23,20 +23,24 @@ THREE_WAYS = (
 class ClassFrequencies(nn.Module):
     """Numbers of training images: ``counts`` (C,) of those that have each class, and ``num_samples`` of all.
 
-    Both are buffers. A checkpoint saves them, so that testing a trained model needs neither counts in the config nor a
+    If labels are unknown, ``known_labels`` (C,) is the number of images whose label of each class is known.
+
+    All are buffers. A checkpoint saves them, so that testing a trained model needs neither counts in the config nor a
     hook. Numbers from the config or the training set replace those of a checkpoint, because fine-tuning changes the
     training set; if the numbers differ, a warning is logged. In a model of half precision, both stay in float32.
 
     Args:
         class_frequencies: A list of counts; or the path of a json file with such a list, or with
-            ``{"class_frequencies": [...], "num_samples": ...}`` (or ``class_freq``). None to count them in the training
-            set (:meth:`count`) or to load them from a checkpoint.
+            ``{"class_frequencies": [...], "num_samples": ...}`` (or ``class_freq``). The file may also have
+            ``known_labels``, a list. None to count them in the training set (:meth:`count`) or to load them from a
+            checkpoint.
         num_samples: Number of training images; not needed if the file has it.
         needs_num_samples: Whether counts without ``num_samples``, in the file or as an argument, are an error.
     """
 
     counts: Tensor
     num_samples: Tensor
+    known_labels: Tensor
 
     def __init__(
         self,
@@ -47,6 +51,7 @@ class ClassFrequencies(nn.Module):
         super().__init__()
         self.register_buffer('counts', torch.zeros(0))
         self.register_buffer('num_samples', torch.zeros(()))  # 0 while it is not known
+        self.register_buffer('known_labels', torch.zeros(0))  # empty where no label is unknown
         self.needs_num_samples = needs_num_samples
         self.source: str | None = None
         """``'config'``, ``'training set'``, ``'checkpoint'``, or None while they are not known."""
@@ -55,13 +60,14 @@ class ClassFrequencies(nn.Module):
                 raise ValueError(f'num_samples must come with class_frequencies, got {num_samples} alone')
             return
         counts: Sequence[float] | np.ndarray
+        known_labels = None
         if isinstance(class_frequencies, (str, Path)):
-            counts, num_samples = load_counts(class_frequencies, num_samples)
+            counts, num_samples, known_labels = load_counts(class_frequencies, num_samples)
         else:
             counts = class_frequencies
         if num_samples is None and needs_num_samples:
             raise ValueError('num_samples, the number of training images, must come with class_frequencies, got None')
-        self._set(counts, num_samples, source='config')
+        self._set(counts, num_samples, known_labels, source='config')
 
     @property
     def known(self) -> bool:
@@ -77,7 +83,7 @@ class ClassFrequencies(nn.Module):
         return self.source in (None, 'checkpoint')
 
     def count(self, labels: Tensor) -> None:
-        """Set ``counts`` to the number of positives of each class in the training set, and ``num_samples`` to M.
+        """Set ``counts`` to the number of positives of each class, ``num_samples`` to M, and set ``known_labels``.
 
         Args:
             labels: (M, C) of M images, with 1 positive, 0 negative, -1 unknown (not counted), or soft: 0.3 adds 0.3.
@@ -86,7 +92,7 @@ class ClassFrequencies(nn.Module):
             raise ValueError(f'labels must be of shape (M, C), got {tuple(labels.shape)}')
         before = self._state() if self.source == 'checkpoint' else None
         counts = labels.clamp(min=0).sum(dim=0, dtype=torch.float64)
-        self._set(counts, len(labels), source='training set')
+        self._set(counts, len(labels), (labels >= 0).sum(dim=0), source='training set')
         if before is not None:
             self._warn_if_other(*before)
 
@@ -101,25 +107,38 @@ class ClassFrequencies(nn.Module):
             )
         return self.counts.to(logits), self.num_samples.to(logits)
 
+    def known_samples(self, logits: Tensor) -> Tensor:
+        """Return the number of images whose label is known, (C,); the scalar ``num_samples`` if all labels are."""
+        return (self.known_labels if self.known_labels.numel() else self.num_samples).to(logits)
+
     def extra_repr(self) -> str:
         if not self.known:
             return 'not known yet'
         images = f'{self.num_samples.item():g} images' if self.num_samples else 'unknown number of images'
         return f'{self.counts.numel()} classes, {images}, from the {self.source}'
 
-    def _state(self) -> tuple[Tensor, Tensor]:
-        return self.counts, self.num_samples
+    def _state(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.counts, self.num_samples, self.known_labels
 
-    def _set(self, counts: Sequence[float] | np.ndarray | Tensor, num_samples: float | None, source: str) -> None:
+    def _set(
+        self,
+        counts: Sequence[float] | np.ndarray | Tensor,
+        num_samples: float | None,
+        known_labels: Sequence[float] | Tensor | None,
+        source: str,
+    ) -> None:
         counts, num_samples = check_class_frequencies(counts, num_samples)
+        known = check_known_labels(known_labels, counts, num_samples)
         # New tensors: the old ones may have another length, and EMA or DDP may refer to them.
         self.counts = counts.to(self.counts)
         self.num_samples = self.num_samples.new_tensor(num_samples or 0)
+        self.known_labels = known.to(self.known_labels)
         self.source = source
 
-    def _warn_if_other(self, counts: Tensor, num_samples: Tensor) -> None:
-        """Log a warning if ``counts`` or ``num_samples`` of a checkpoint differ from the numbers in use."""
-        same = counts.shape == self.counts.shape and bool((counts.to(self.counts) == self.counts).all())
+    def _warn_if_other(self, counts: Tensor, num_samples: Tensor, known_labels: Tensor) -> None:
+        """Log a warning if the numbers of a checkpoint differ from the numbers in use."""
+        same = torch.equal(counts.to(self.counts), self.counts)
+        same = same and torch.equal(known_labels.to(self.known_labels), self.known_labels)
         if same and (num_samples == 0 or self.num_samples == 0 or num_samples.to(self.num_samples) == self.num_samples):
             return
         print_log(
@@ -133,7 +152,7 @@ class ClassFrequencies(nn.Module):
         # Counts above 65504 are infinite in float16, and bfloat16 rounds them: follow the device alone.
         exact = self._state()
         super()._apply(*args, **kwargs)
-        self.counts, self.num_samples = (
+        self.counts, self.num_samples, self.known_labels = (
             after if after.dtype == before.dtype else before.to(after.device)
             for before, after in zip(exact, self._state(), strict=True)
         )
@@ -149,28 +168,31 @@ class ClassFrequencies(nn.Module):
                 missing_keys.extend(key for key in keys if key not in state_dict)
             return
         counts, num_samples = (state_dict[key] for key in keys)
+        known_labels = state_dict.get(f'{prefix}known_labels', counts.new_zeros(0))  # older checkpoints lack it
         if not counts.numel():
             return
         if self.source in (None, 'checkpoint'):
             self.counts = counts.detach().to(self.counts, copy=True)
             self.num_samples = num_samples.detach().to(self.num_samples, copy=True)
+            self.known_labels = known_labels.detach().to(self.known_labels, copy=True)
             self.source = 'checkpoint'
         else:
-            self._warn_if_other(counts, num_samples)
+            self._warn_if_other(counts, num_samples, known_labels)
 
 
-def load_counts(path: str | Path, num_samples: float | None) -> tuple[np.ndarray, float | None]:
-    """Return (counts, number of images) of a json file; the number is ``num_samples`` (or None) if the file has none.
+def load_counts(path: str | Path, num_samples: float | None) -> tuple[np.ndarray, float | None, list | None]:
+    """Return (counts, number of images, known labels) of a json file; None for what is missing.
 
+    ``num_samples`` is the number of images if the file has none.
     Raise a ValueError if the file cannot be read, or if file and argument have different numbers of images.
     """
     try:
-        counts, in_file = read_class_frequencies(path)
+        counts, in_file, known_labels = read_class_frequencies(path)
     except OSError as error:
         raise ValueError(f"class_frequencies must be a readable file, got '{path}': {error.strerror}") from None
     if None not in (in_file, num_samples) and in_file != num_samples:
         raise ValueError(f"num_samples must be {in_file}, as in '{path}', or left out, got {num_samples}")
-    return counts, num_samples if in_file is None else in_file
+    return counts, num_samples if in_file is None else in_file, known_labels
 
 
 def check_class_frequencies(
@@ -193,3 +215,22 @@ def check_class_frequencies(
             f'got {counts[number].item():g} for class {number}'
         )
     return counts, num_samples
+
+
+def check_known_labels(
+    known_labels: Sequence[float] | Tensor | None, counts: Tensor, num_samples: float | None
+) -> Tensor:
+    """Return the known labels of each class, (C,) float64; empty if None or if all of ``num_samples`` are known.
+
+    A number below that of ``counts`` (C,), above ``num_samples`` or without it, or for other classes, is a ValueError.
+    """
+    if known_labels is None:
+        return torch.zeros(0)
+    known = torch.as_tensor(known_labels, dtype=torch.float64)
+    most = -1.0 if num_samples is None else num_samples
+    if known.shape != counts.shape or not ((known >= counts) & (known <= most)).all():
+        raise ValueError(
+            'known_labels must be, for each class of class_frequencies, a number of images from its frequency to '
+            f'num_samples, got {known.tolist()}'
+        )
+    return known if (known < most).any() else torch.zeros(0)

@@ -8,7 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-REDUCTIONS = ('none', 'mean', 'sum')
+from .inputs import count_known
+
+REDUCTIONS = ('none', 'mean', 'sum', 'batchmean', 'labelmean')
 
 
 class Values(NamedTuple):
@@ -68,8 +70,8 @@ def reduce_values(parts: list[Values], reduction: str, avg_factor: float | Tenso
 
     Args:
         parts: The weighted values. There must be one part for ``'none'``, which returns its values unreduced.
-        reduction: ``'none'``, ``'mean'`` or ``'sum'``.
-        avg_factor: Divisor of the sum of all values under ``'mean'``; None: their counts. An error for ``'sum'``.
+        reduction: ``'none'``, ``'sum'`` or a mean. Every mean is ``'mean'`` here; :func:`rescaling` has the factor.
+        avg_factor: Divisor of the sum of all values under a mean; None: their counts. An error for ``'sum'``.
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f'reduction_override must be one of {REDUCTIONS}, got {reduction!r}')
@@ -88,6 +90,19 @@ def reduce_values(parts: list[Values], reduction: str, avg_factor: float | Tenso
     if avg_factor is None:
         return _add(part.values.sum() / _at_least_one(part.count) for part in parts)
     return _add(part.values.sum() for part in parts) / _divisor(avg_factor)
+
+
+def rescaling(before: str, after: str, pointwise: bool, target: Tensor) -> float | Tensor:
+    """Return the factor that turns a loss reduced by ``before`` into one of the scale of ``after``.
+
+    ``'batchmean'`` divides a sum by the samples, ``'labelmean'`` by the labels; ``'mean'`` divides by the labels if the
+    loss has one value per label (``pointwise``), else by the samples. Labels and samples without one that is known in
+    ``target`` (N, C) do not count.
+    """
+    labels = count_known(target)
+    samples = len(target) if isinstance(labels, int) else (target >= 0).any(dim=1).sum()
+    divisors = dict(sum=1, batchmean=samples, labelmean=labels, mean=labels if pointwise else samples)
+    return divisors[before] / _at_least_one(divisors[after])
 
 
 def _add(values: Iterable[Tensor]) -> Tensor:
