@@ -3,8 +3,10 @@
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.registry import DATASETS, DefaultScope
 from mmengine.runner import Runner
 
+from mmml_losses.datasets import read_labels
 from mmml_losses.registry import LOSSES, METRICS
 
 from .conftest import CONFIGS, FOLDER
@@ -63,6 +65,20 @@ def test_spa(name):
     loss = LOSSES.build(cfg.model.head.loss)
     assert list(loss.losses) == ['spa', 'lpr']
     assert list(loss.link.constants.values()) == [1, 1, 0, 5, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ('name', 'has_unknown'), [(name, False) for name in SPA if 'wider' in name] + [('two_way_wider', True)]
+)
+def test_unspecified_attributes_of_persons_are_negative_in_one_paper_and_unknown_in_the_other(
+    name, has_unknown, at_home
+):
+    cfg = read(name)
+    at_home(cfg)
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        for loader in (cfg.train_dataloader, cfg.val_dataloader, cfg.test_dataloader):
+            labels = read_labels(DATASETS.build(loader.dataset)).labels
+            assert bool((labels == -1).any()) is has_unknown
 
 
 @pytest.mark.parametrize('name', TWO_WAY)
