@@ -1,4 +1,4 @@
-"""Train a model: ``python tools/train.py CONFIG``. Adds --loss, --metric and --hook to MMPretrain's flags."""
+"""Train a model: ``python tools/train.py CONFIG``. Adds --loss, --hold-out, --metric and --hook to MMPretrain's."""
 
 from __future__ import annotations
 

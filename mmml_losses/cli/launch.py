@@ -13,7 +13,7 @@ import torch
 from mmengine.config import Config, DictAction
 
 from ..datasets import AnnotationError, MissingDataError
-from ..engine.config_data import DATALOADERS
+from ..engine.config_data import DATALOADERS, hold_out, trained_hold_out
 from ..engine.running import add_hook, dataloader_with_defaults
 from ..hosts.checkpoints import CheckpointError
 from ..hosts.loss_places import is_detector
@@ -24,7 +24,10 @@ from .losses import PACKAGE, find_loss, swap_loss
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--loss`` and MMPretrain's --work-dir, --amp, --no-pin-memory, --cfg-options, --launcher, --local_rank."""
+    """Add ``--loss``, ``--hold-out`` and MMPretrain's flags.
+
+    These are --work-dir, --amp, --no-pin-memory, --cfg-options, --launcher and --local_rank.
+    """
     parser.add_argument(
         '--work-dir',
         help='folder of logs, checkpoints and results; work_dirs/CONFIG by default, work_dirs/CONFIG-LOSS with --loss',
@@ -34,6 +37,13 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
         metavar='NAME_OR_FILE',
         help='replace the loss of the config: a registered name (SPALoss), a file of configs/_base_/losses by its '
         'stem (spa_lpr), or any config file with `loss = dict(...)`',
+    )
+    parser.add_argument(
+        '--hold-out',
+        type=float,
+        metavar='SHARE',
+        help='hold this share of the training set out, 0.2 for example: train on the rest, and choose epochs, rates, '
+        'thresholds and temperatures with the held-out part (val_dataloader); the test set stays as it is',
     )
     parser.add_argument('--amp', action='store_true', help='automatic mixed precision')
     parser.add_argument('--no-pin-memory', action='store_true', help='switch pin_memory of the dataloaders off')
@@ -103,6 +113,9 @@ def load_config(args: argparse.Namespace) -> Config:
     """
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
     cfg = read_config(args.config, args.cfg_options, args.loss)
+    if args.hold_out is not None:
+        reject_detector(cfg, args.config, ': --hold-out splits sets of images with labels')
+        hold_out(cfg, args.hold_out)
     cfg.launcher = args.launcher
     cfg.work_dir = args.work_dir or cfg.get('work_dir') or default_work_dir(args.config, args.loss)
     collate = 'default_collate'
@@ -119,6 +132,17 @@ def load_config(args: argparse.Namespace) -> Config:
         if cfg.get('model_wrapper_cfg') is None:
             cfg.model_wrapper_cfg = dict(type='MMDistributedDataParallel', device_ids=None, broadcast_buffers=False)
     return cfg
+
+
+def check_hold_out(checkpoint: Mapping, share: float) -> None:
+    """Raise a UsageError if a checkpoint was trained on images that ``--hold-out SHARE`` now holds out."""
+    trained = trained_hold_out(checkpoint)
+    if checkpoint.get('meta', {}).get('cfg') and trained != (share, 0):
+        got = 'without it' if trained is None else f'with {trained[0]} and the seed {trained[1]}'
+        raise UsageError(
+            f'--hold-out {share} must be given as in the training of the checkpoint, which may have seen the held-out '
+            f'images otherwise, got a checkpoint trained {got}'
+        )
 
 
 def default_work_dir(config_file: str, loss: str | None) -> str:

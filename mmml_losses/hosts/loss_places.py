@@ -67,13 +67,18 @@ def warn_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
 
 def loss_in_text(config_text: str | None) -> dict | list | None:
     """Parse ``model = ...`` in a config's text without running it; return its loss config, None if not found."""
+    return loss_of(setting_in_text(config_text, 'model'))
+
+
+def setting_in_text(config_text: str | None, name: str) -> object:
+    """Parse ``name = ...`` in a config's text without running it; return its value as data, None if not found."""
     try:
         tree = ast.parse(config_text or '')
     except SyntaxError:
         return None
     for statement in tree.body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == 'model':
-            return loss_of(_plain(statement.value))
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == name:
+            return _plain(statement.value)
     return None
 
 

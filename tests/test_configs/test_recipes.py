@@ -7,6 +7,7 @@ from mmengine.registry import DATASETS, DefaultScope
 from mmengine.runner import Runner
 
 from mmml_losses.datasets import read_labels
+from mmml_losses.engine.config_data import hold_out
 from mmml_losses.registry import LOSSES, METRICS
 
 from .conftest import CONFIGS, FOLDER
@@ -233,19 +234,6 @@ def test_dr_has_its_gammas_for_each_dataset():
     assert len(experts.log_prior_scales) == 3
 
 
-def test_a_part_of_the_training_set_can_be_left_out_to_choose_by(ready_runner):
-    """Use the options that the schedule of LASD names."""
-    options = {
-        'train_dataloader.dataset.dataset.indices': 1,
-        'val_dataloader.dataset.split': 'train',
-        'val_dataloader.dataset.indices': -1,
-    }
-    runner = ready_runner('lasd_voc12_single', options)
-    train, val = runner.train_dataloader.dataset, runner.val_dataloader.dataset
-    assert (len(train), len(val)) == (1, 1)
-    assert train.get_data_info(0)['img_path'] != val.get_data_info(0)['img_path']
-
-
 ROLE_OF_HILL = ['role_coco_40', 'role_coco_75']
 
 
@@ -257,3 +245,16 @@ def test_hill_reports_both_variants_of_cf1_at_the_papers_threshold(name):
         assert {'CF1', 'macro-F1', 'OF1'} <= set(metric.items)
         assert metric.threshold == ('midpoint' if name in ROLE_OF_HILL else None)
         assert sum(each.type == 'mmml_losses.MultiLabelAP' for each in settings.metrics) == 1
+
+
+@pytest.mark.parametrize('name', ['lasd_digits', 'hill_digits', 'dr_voc_lt', 'dr_coco_lt', 'bce_features'])
+def test_a_part_of_the_training_set_is_held_out_with_all_its_labels(name, at_home):
+    cfg = read(name)
+    at_home(cfg)
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        whole = read_labels(DATASETS.build(cfg.train_dataloader.dataset))
+        hold_out(cfg, 0.2)
+        train, held_out = (read_labels(DATASETS.build(cfg[f'{part}_dataloader'].dataset)) for part in ('train', 'val'))
+    assert sorted([*train.keys, *held_out.keys]) == sorted(whole.keys)
+    true = dict(zip(whole.keys, whole.true_labels.tolist(), strict=True))
+    assert held_out.labels.tolist() == [true[key] for key in held_out.keys]
