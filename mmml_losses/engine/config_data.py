@@ -118,7 +118,10 @@ def _missing_files_of_others(cfg: Config) -> Iterator[str]:
             continue
         prefix, root = settings.get('data_prefix'), settings.get('data_root')
         images = prefix.get('img') if isinstance(prefix, dict) else None
-        for name in filter(None, (settings.get('ann_file'), images)):
+        names = [name for name in (settings.get('ann_file'), images) if name]
+        if root and not names and '://' not in str(root) and not Path(root).exists():
+            yield str(root)  # some readers of MMPretrain know the files in it
+        for name in names:
             file = f'{str(root).rstrip("/")}/{name}' if root and not Path(name).is_absolute() else name
             if '://' not in file and not Path(file).exists():
                 yield file
@@ -238,8 +241,10 @@ def hold_out(cfg: Config, share: float, seed: int = 0) -> None:
     held_out = _with_pipeline_of(val_loader, whole)
     if held_out is None:
         raise UsageError('--hold-out: the config has no val_dataloader with a pipeline, for the held-out part')
-    for leaf in leaf_configs(held_out):
-        leaf['test_mode'] = True
+    # MMPretrain's readers of single labels set it themselves, and accept none.
+    if any(leaf.get('test_mode') for leaf in leaf_configs(val_loader.dataset)):
+        for leaf in leaf_configs(held_out):
+            leaf['test_mode'] = True
     split = dict(type=f'{SCOPE}.HeldOut', share=share, seed=seed)
     # One by one: update() would mix the old and the new dataset.
     loader.dataset = ConfigDict(**split, part='train', dataset=whole)
