@@ -8,6 +8,7 @@ from mmengine.runner import Runner
 
 from mmml_losses.datasets import read_labels
 from mmml_losses.engine.config_data import hold_out
+from mmml_losses.models.word_vectors import load_word_vectors
 from mmml_losses.registry import LOSSES, METRICS
 
 from .conftest import CONFIGS, FOLDER
@@ -258,3 +259,21 @@ def test_a_part_of_the_training_set_is_held_out_with_all_its_labels(name, at_hom
     assert sorted([*train.keys, *held_out.keys]) == sorted(whole.keys)
     true = dict(zip(whole.keys, whole.true_labels.tolist(), strict=True))
     assert held_out.labels.tolist() == [true[key] for key in held_out.keys]
+
+
+@pytest.mark.parametrize('name', ['ml_gcn_voc_lt', 'ml_gcn_coco_lt'])
+def test_ml_gcn_takes_the_vectors_of_glove_by_the_names_of_the_training_set(name, ready_runner):
+    runner = ready_runner(name)
+    file, classifier = runner.cfg.model.head.word_vectors, runner.model.head.fc
+    assert not classifier.word_vectors.any()
+    runner.call_hook('before_run')
+    names = runner.train_dataloader.dataset.CLASSES
+    assert torch.equal(classifier.word_vectors, load_word_vectors(file, len(names), names))
+    assert classifier.word_vectors.any(dim=1).all()
+    plain = ready_runner(name, {'model.head.word_vectors': None})
+    assert torch.equal(plain.model.head.fc.word_vectors, torch.eye(len(names)))
+
+
+def test_a_missing_glove_file_is_named(ready_runner):
+    with pytest.raises(ValueError, match=r"word_vectors must be a file, got 'data/none\.txt', .*nlp\.stanford\.edu"):
+        ready_runner('ml_gcn_voc_lt', {'model.head.word_vectors': 'data/none.txt'})
