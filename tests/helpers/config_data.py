@@ -1,5 +1,6 @@
 """Folders of a few images in the layout that the configs expect below ``data``."""
 
+import json
 from pathlib import Path
 
 import cv2
@@ -46,6 +47,7 @@ def write_data(root: Path) -> None:
     write_glove(root / 'glove.6B.300d.txt')
     write_features(root / 'features.npz', width=1280, num_classes=80)
     write_features(root / 'vqa_features.npz', width=768 + 2048, num_classes=3129, soft=True)
+    write_vqa_answers(root / 'vqa' / 'v2_mscoco_val2014_annotations.json')
 
 
 def write_coco_folder(root: Path) -> None:
@@ -66,6 +68,13 @@ def write_voc_lt(root: Path) -> None:
     tail = load_split('voc-lt')
     write_voc_images(root / 'VOC2012', tail.ids, rows_with_frequencies(tail.class_frequencies, len(tail.ids)))
     write_voc_images(root / 'VOC2007', ['000001', '000002'], [[0], [1, 2]])
+
+
+def write_vqa_answers(file: Path) -> None:
+    """Write the ten answers to eight questions of VQA v2."""
+    answers = [dict(answer='class 0'), *[dict(answer='class 1')] * 9]
+    file.parent.mkdir()
+    file.write_text(json.dumps(dict(annotations=[dict(question_id=id, answers=answers) for id in range(8)])))
 
 
 def write_glove(file: Path) -> None:
@@ -98,4 +107,5 @@ def write_features(file: Path, width: int, num_classes: int, soft: bool = False)
         if soft and split == 'train':
             labels *= 0.3
         arrays |= {f'{split}_features': rng.randn(8, width).astype(np.float16), f'{split}_labels': labels}
+        arrays[f'{split}_ids'] = np.arange(8)
     np.savez(file, **arrays)

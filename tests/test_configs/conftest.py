@@ -35,6 +35,7 @@ def at_home(made_data, scenes_folder, tmp_path, monkeypatch):
             return few_scenes(cfg, scenes_folder)
         if words := cfg.model.head.get('word_vectors'):
             link(Path(words), made_data / Path(words).name)  # dangling for a file that is not made
+        link(Path('data/vqa'), made_data / 'vqa')
         for settings in (innermost(cfg[name].dataset) for name in DATALOADERS):
             path = Path(settings.get('data_root') or settings['ann_file'])
             source = made_data / path.relative_to('data')
