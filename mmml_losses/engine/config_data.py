@@ -261,12 +261,14 @@ def held_out_settings(dataloader: object) -> Iterator[dict]:
             yield settings
 
 
+def hold_out_of(dataloader: object) -> tuple[float, int] | None:
+    """Return (share, seed) of the part that a dataloader, a dict or None, holds out; None if it holds none out."""
+    return next(((each.get('share', 0.2), each.get('seed', 0)) for each in held_out_settings(dataloader)), None)
+
+
 def trained_hold_out(checkpoint: Mapping) -> tuple[float, int] | None:
-    """Return (share, seed) of the part that was held out when a checkpoint was trained; None if there was none."""
-    loader = setting_in_text(checkpoint.get('meta', {}).get('cfg'), 'train_dataloader')
-    for settings in held_out_settings(loader):
-        return settings.get('share', 0.2), settings.get('seed', 0)
-    return None
+    """Return :func:`hold_out_of` the training of a checkpoint."""
+    return hold_out_of(setting_in_text(checkpoint.get('meta', {}).get('cfg'), 'train_dataloader'))
 
 
 def share_data(first: dict | None, second: dict | None) -> bool:

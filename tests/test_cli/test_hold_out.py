@@ -99,6 +99,15 @@ def test_a_checkpoint_that_saw_the_held_out_images_is_rejected(features, tmp_pat
         assert '--hold-out 0.25 must be given as in the training' in error_of(tool, *arguments)
 
 
+def test_a_training_is_resumed_with_the_same_images_alone(features, tmp_path):
+    config, run = ROOT / 'configs' / 'bce_features.py', tmp_path / 'run'
+    run_tool('train.py', config, '--hold-out', 0.25, '--no-validate', '--work-dir', run, *features)
+    for arguments in ([], ['--hold-out', 0.5]):
+        message = error_of('train.py', config, '--resume', *arguments, '--work-dir', run, *features)
+        assert 'holds a training with other images' in message
+    run_tool('train.py', config, '--resume', '--hold-out', 0.25, '--no-validate', '--work-dir', run, *features)
+
+
 def test_a_temperature_is_fitted_to_the_held_out_images(features, tmp_path, capsys):
     config = ROOT / 'configs' / 'bce_features.py'
     run_tool('train.py', config, '--hold-out', 0.25, '--no-validate', '--work-dir', tmp_path / 'run', *features)
