@@ -92,7 +92,9 @@ setup(
     install_requires=read_requirements('runtime.txt'),
     # [mmpretrain] and [mmdet] must not be combined: the first brings mmcv-lite, the second mmcv, and both install the
     # import package `mmcv` over each other. For both projects take [mmdet] and `pip install mmpretrain`.
-    extras_require={extra: read_requirements(f'{extra}.txt') for extra in ('mmpretrain', 'mmdet', 'fast', 'dev')},
+    extras_require={
+        extra: read_requirements(f'{extra}.txt') for extra in ('mmpretrain', 'mmdet', 'fast', 'text', 'dev')
+    },
     cmdclass={'build_py': BuildWithMim},
     zip_safe=False,
 )

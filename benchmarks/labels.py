@@ -26,7 +26,7 @@ from mmengine.dataset import BaseDataset
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.tables import parse, print_table, setup
-from mmml_losses.datasets import LabelWrapper, MissingLabels, PartialLabels, SinglePositive, read_labels
+from mmml_losses.datasets import HeldOut, LabelWrapper, MissingLabels, PartialLabels, SinglePositive, read_labels
 
 SIZES = ('82081x80', '100000x567')
 POSITIVES = 2.9  # labels per image, as in COCO
@@ -37,6 +37,7 @@ WRAPPERS: dict[str, Callable[[BaseDataset], LabelWrapper]] = {
     "SinglePositive, by='uniform'": SinglePositive,
     "SinglePositive, by='area'": lambda dataset: SinglePositive(dataset, by='area'),
     'PartialLabels': lambda dataset: PartialLabels(dataset, 0.3),
+    'HeldOut': HeldOut,
 }
 
 

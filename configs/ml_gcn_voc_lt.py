@@ -1,7 +1,8 @@
 # ML-GCN on VOC-LT (DR paper, Table 1), over BCE. A label is joined to those that occur in at least 0.4 of its images;
 # together they weigh 0.2, and the label itself 0.8. There is no class-aware sampling, as the paper does not list ML-GCN
-# among the methods with it. Word vectors of the class names come from model.head.word_vectors=FILE; by default every
-# class has a one-hot vector.
+# among the methods with it. Names of classes become the word vectors of GloVe, as the authors of ML-GCN take them:
+# data/glove.6B.300d.txt, from glove.6B.zip of https://nlp.stanford.edu/projects/glove. One-hot vectors instead:
+# --cfg-options model.head.word_vectors=None
 _base_ = [
     '_base_/models/resnet50.py',
     '_base_/datasets/voc_lt.py',
@@ -15,6 +16,7 @@ model = dict(
     head=dict(
         type='mmml_losses.GCNHead',
         num_classes=_base_.data_preprocessor.num_classes,
+        word_vectors='data/glove.6B.300d.txt',
         threshold=0.4,
         neighbour_weight=0.2,
         loss=dict(_base_.loss, reduction=_base_.loss_reduction),

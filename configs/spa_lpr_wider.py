@@ -2,7 +2,7 @@
 # ResNet-50. The paper's two networks are in spa_lpr_wider_ecaresnet50t.py and spa_lpr_wider_vit_b32.py.
 _base_ = [
     '_base_/models/resnet50.py',
-    '_base_/datasets/wider_attribute.py',
+    '_base_/datasets/wider_attribute_negative.py',
     '_base_/schedules/spa_paper.py',
     '_base_/losses/spa_lpr.py',
     '_base_/default_runtime.py',

@@ -1,7 +1,7 @@
 # SPA + LPR on WIDER Attribute with the CNN of the paper's Table 3, through timm.
 _base_ = [
     '_base_/models/ecaresnet50t.py',
-    '_base_/datasets/wider_attribute.py',
+    '_base_/datasets/wider_attribute_negative.py',
     '_base_/schedules/spa_paper.py',
     '_base_/losses/spa_lpr.py',
     '_base_/default_runtime.py',

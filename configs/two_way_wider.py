@@ -1,4 +1,5 @@
-# Two-way loss on WIDER Attribute (Two-way Multi-Label Loss, Section 4.1 and Table 7), ResNet-50.
+# Two-way loss on WIDER Attribute (Two-way Multi-Label Loss, Section 4.1 and Table 7), ResNet-50. Unspecified
+# attributes are unknown, which the authors' code leaves out.
 _base_ = [
     '_base_/models/resnet50.py',
     '_base_/datasets/wider_attribute.py',

@@ -1,23 +1,28 @@
 """Calibrate a trained classifier: ``python tools/calibrate.py CONFIG CHECKPOINT``.
 
-Fits temperature, Platt or vector scaling to the validation set. Writes a checkpoint and a config that give calibrated
+Fits temperature, Platt or vector scaling to the validation set, or to the part of the training set that the training
+held out (``--hold-out``). Writes a checkpoint and a config that give calibrated
 probabilities. The weights of the model do not change.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mmengine.config import Config
 from mmengine.dist import is_main_process
+from mmengine.logging import print_log
 from mmengine.model import is_model_wrapper
 
 from mmml_losses.cli import launch
-from mmml_losses.engine.config_data import require_data
+from mmml_losses.engine.config_data import held_out_settings, hold_out, require_data, share_data, trained_hold_out
 from mmml_losses.engine.model_loss import METHODS, find_loss_place
 from mmml_losses.engine.resuming import safe_checkpoint
 from mmml_losses.engine.running import build_runner
+from mmml_losses.hosts.checkpoints import check_checkpoint
 from mmml_losses.procedures.calibrate import Calibration, collect_logits, fit_link, write_calibrated
 from mmml_losses.utils.errors import UsageError
 
@@ -34,7 +39,10 @@ def parse_args() -> argparse.Namespace:
         '(vector)',
     )
     parser.add_argument(
-        '--dataloader', choices=['val', 'test'], default='val', help='whose data to fit: val_dataloader by default'
+        '--dataloader',
+        choices=['val', 'test'],
+        default='val',
+        help='whose data to fit: val_dataloader by default, which is the held-out part if the training held one out',
     )
     parser.add_argument(
         '--out',
@@ -58,6 +66,16 @@ def check_config(cfg: Config, args: argparse.Namespace) -> None:
     )
     if cfg.get(f'{args.dataloader}_dataloader') is None:
         raise UsageError(f'--dataloader {args.dataloader}: {args.config} has no {args.dataloader}_dataloader')
+
+
+def hold_out_as_trained(configs: Sequence[Config], checkpoint: Mapping, share: float | None) -> None:
+    """Hold out what was held out when ``checkpoint`` was trained; ``share`` (``--hold-out``) must be as there."""
+    if share is not None:
+        launch.check_hold_out(checkpoint, share)
+    split = trained_hold_out(checkpoint)
+    for cfg in configs:
+        if split is not None and not any(held_out_settings(cfg.get('train_dataloader'))):
+            hold_out(cfg, *split)
 
 
 def output_file(args: argparse.Namespace, cfg: Config) -> Path:
@@ -96,9 +114,18 @@ def main() -> None:
     cfg = launch.load_config(args)
     check_config(cfg, args)
     cfg.resume = False
+    source = launch.read_config(args.config, args.cfg_options, args.loss, args.model)
+    checkpoint_file = safe_checkpoint(args.checkpoint, cfg)
+    hold_out_as_trained([cfg, source], check_checkpoint(checkpoint_file), args.hold_out)
+    if share_data(cfg[f'{args.dataloader}_dataloader'], cfg.get('test_dataloader')):
+        print_log(
+            f'The {args.dataloader}_dataloader has the test images: probabilities that are fitted to them look better '
+            'on them than they are. Train with --hold-out 0.2, and this tool fits to the held-out images',
+            logger='current',
+            level=logging.WARNING,
+        )
     require_data(cfg, args.config)
     file = output_file(args, cfg)
-    checkpoint_file = safe_checkpoint(args.checkpoint, cfg)
     runner = build_runner(cfg)
     model = runner.model.module if is_model_wrapper(runner.model) else runner.model
     place = find_loss_place(cfg, model)
@@ -111,7 +138,6 @@ def main() -> None:
     logits, targets = collected
     calibration = fit_link(place, args.method, logits, targets)
     comment = f'{args.config} with {args.method} scaling, fitted by tools/calibrate.py to its {args.dataloader} data'
-    source = launch.read_config(args.config, args.cfg_options, args.loss, args.model)
     write_calibrated(file, comment, source, checkpoint, place, calibration.loss_config)
     print(report(calibration, args, len(logits), file))
 

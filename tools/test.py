@@ -1,6 +1,7 @@
 """Evaluate a model: ``python tools/test.py CONFIG CHECKPOINT``.
 
-Adds --loss, --metric, --hook and --dataloader to the flags of MMPretrain's tool.
+Adds --loss, --hold-out, --metric, --hook and --dataloader to the flags of MMPretrain's tool. With --hold-out, as in the
+training, it evaluates the held-out part of the training set and not the test set.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mmml_losses.engine.config_data import require_data, test_over
 from mmml_losses.engine.resuming import safe_checkpoint
 from mmml_losses.engine.running import build_runner, save_metrics
 from mmml_losses.evaluation import DetectionCalibrationError, SavePredictions
+from mmml_losses.hosts.checkpoints import check_checkpoint
 from mmml_losses.hosts.loss_places import is_detector
 from mmml_losses.utils.errors import UsageError
 
@@ -63,6 +65,8 @@ def parse_args() -> argparse.Namespace:
 
 def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
     cfg.resume = False
+    if args.hold_out is not None and args.dataloader == 'test':
+        cfg.test_dataloader = cfg.val_dataloader
     if args.dataloader != 'test':
         test_over(cfg, args.dataloader)
         pack_true_labels(cfg)
@@ -92,7 +96,8 @@ def pack_true_labels(cfg: Config) -> None:
 
 def use_test_time_augmentation(cfg: Config) -> None:
     """Make ``cfg`` test with its ``tta_model`` and ``tta_pipeline``, by default the mean of an image and its mirror."""
-    pipeline = cfg.test_dataloader.dataset.pipeline
+    leaves = list(leaf_configs(cfg.test_dataloader.dataset))
+    pipeline = leaves[0].pipeline
     if is_detector(cfg) and not {'tta_model', 'tta_pipeline'} <= cfg.keys():
         raise UsageError('--tta of a detector needs a tta_model and a tta_pipeline in the config')
     if 'tta_pipeline' not in cfg:
@@ -100,7 +105,8 @@ def use_test_time_augmentation(cfg: Config) -> None:
         cfg.tta_pipeline = [*deepcopy(pipeline[:-1]), dict(type='TestTimeAug', transforms=[flips, [pipeline[-1]]])]
     tta_model = cfg.get('tta_model', dict(type='mmpretrain.AverageClsScoreTTA'))
     cfg.model = ConfigDict(**tta_model, module=cfg.model)
-    cfg.test_dataloader.dataset.pipeline = cfg.tta_pipeline
+    for leaf in leaves:
+        leaf.pipeline = cfg.tta_pipeline
 
 
 def save_detections(evaluator: Evaluator, file: str) -> None:
@@ -121,6 +127,8 @@ def main() -> None:
     apply_arguments(cfg, args)
     datasets = require_data(cfg, args.config)
     cfg.load_from = safe_checkpoint(args.checkpoint, cfg)
+    if args.hold_out is not None:
+        launch.check_hold_out(check_checkpoint(cfg.load_from), args.hold_out)
     runner = build_runner(cfg, datasets)
     if args.out is not None and args.out_item != 'metrics' and is_detector(cfg) and args.out.endswith('.npz'):
         save_detections(runner.test_evaluator, args.out)

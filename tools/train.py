@@ -1,6 +1,8 @@
-"""Train a model: ``python tools/train.py CONFIG``. Adds --loss, --model, --metric and --hook to MMPretrain's flags.
+"""Train a model: ``python tools/train.py CONFIG``. Has the flags of MMPretrain's tool, and more.
 
-``--seeds 10`` trains and tests ten times, and prints the mean and standard deviation of every test metric.
+``--loss`` and ``--model`` replace parts of the config, ``--metric`` and ``--hook`` add parts to it. ``--hold-out 0.2``
+validates on a part of the training set. ``--seeds 10`` trains and tests ten times, and prints the mean and standard
+deviation of every test metric.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from mmengine.config import Config, DictAction
 from mmengine.dist import is_main_process
 
 from ..datasets import AnnotationError, MissingDataError
-from ..engine.config_data import DATALOADERS
+from ..engine.config_data import DATALOADERS, hold_out, trained_hold_out
 from ..engine.running import add_hook, dataloader_with_defaults
 from ..hosts.checkpoints import CheckpointError
 from ..hosts.loss_places import is_detector
@@ -26,7 +26,10 @@ from .models import find_model, swap_model
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--loss``, ``--model`` and, of MMPretrain's flags, those of the work folder, options, speed and launcher."""
+    """Add ``--loss``, ``--model``, ``--hold-out`` and MMPretrain's flags.
+
+    These are --work-dir, --amp, --no-pin-memory, --cfg-options, --launcher and --local_rank.
+    """
     parser.add_argument(
         '--work-dir',
         help='folder of logs, checkpoints and results; by default work_dirs/CONFIG, with -MODEL and -LOSS appended',
@@ -42,6 +45,13 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
         metavar='NAME_OR_FILE',
         help='replace the network of the config, not its head: a file of configs/_base_/models by its stem '
         '(resnext50), or any config file with `model = dict(...)`',
+    )
+    parser.add_argument(
+        '--hold-out',
+        type=float,
+        metavar='SHARE',
+        help='hold this share of the training set out, 0.2 for example: train on the rest, and choose epochs, rates, '
+        'thresholds and temperatures with the held-out part (val_dataloader); the test set stays as it is',
     )
     parser.add_argument('--amp', action='store_true', help='automatic mixed precision')
     parser.add_argument('--no-pin-memory', action='store_true', help='switch pin_memory of the dataloaders off')
@@ -113,6 +123,9 @@ def load_config(args: argparse.Namespace) -> Config:
     """
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
     cfg = read_config(args.config, args.cfg_options, args.loss, args.model)
+    if args.hold_out is not None:
+        reject_detector(cfg, args.config, ': --hold-out splits sets of images with labels')
+        hold_out(cfg, args.hold_out)
     cfg.launcher = args.launcher
     cfg.work_dir = args.work_dir or cfg.get('work_dir') or default_work_dir(args.config, args.model, args.loss)
     collate = 'default_collate'
@@ -129,6 +142,17 @@ def load_config(args: argparse.Namespace) -> Config:
         if cfg.get('model_wrapper_cfg') is None:
             cfg.model_wrapper_cfg = dict(type='MMDistributedDataParallel', device_ids=None, broadcast_buffers=False)
     return cfg
+
+
+def check_hold_out(checkpoint: Mapping, share: float) -> None:
+    """Raise a UsageError if a checkpoint was trained on images that ``--hold-out SHARE`` now holds out."""
+    trained = trained_hold_out(checkpoint)
+    if checkpoint.get('meta', {}).get('cfg') and trained != (share, 0):
+        got = 'without it' if trained is None else f'with {trained[0]} and the seed {trained[1]}'
+        raise UsageError(
+            f'--hold-out {share} must be given as in the training of the checkpoint, which may have seen the held-out '
+            f'images otherwise, got a checkpoint trained {got}'
+        )
 
 
 def default_work_dir(config_file: str, model: str | None, loss: str | None) -> str:

@@ -16,6 +16,7 @@ from .readers.vqa import VQASoftAnswers, make_answer_file, normalize_answer
 from .readers.wider_attribute import WIDERAttribute
 from .samplers import ClassAwareSampler
 from .transforms import CropToBox, PackViews, PhotometricDistortion, RandomSideCrop
+from .wrappers.held_out import HeldOut
 from .wrappers.label_wrapper import LabelWrapper
 from .wrappers.long_tailed import LongTailed
 from .wrappers.missing_boxes import MissingBoxes
@@ -34,6 +35,7 @@ __all__ = [
     'CropToBox',
     'DigitScenes',
     'FeatureDataset',
+    'HeldOut',
     'ImageNetMultiLabel',
     'LabelChanges',
     'LabelWrapper',

@@ -1,7 +1,7 @@
 """Check that the data files of a config exist before a Runner loads them, and build single datasets of a config."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,12 @@ from ..datasets import AnnotationError, MissingDataError
 from ..datasets.labels.nesting import leaf_configs, leaf_datasets, walk_configs
 from ..datasets.readers.reader import MultiLabelReader
 from ..datasets.wrappers.label_wrapper import LabelWrapper
+from ..hosts.loss_places import setting_in_text
+from ..registry import SCOPE
 from ..utils.errors import UsageError
 
+# Settings about how a dataset is read, not about which one it is.
+NO_IDENTITY = ('pipeline', 'test_mode', 'lazy_init', 'serialize_data')
 DATALOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 
 
@@ -114,7 +118,10 @@ def _missing_files_of_others(cfg: Config) -> Iterator[str]:
             continue
         prefix, root = settings.get('data_prefix'), settings.get('data_root')
         images = prefix.get('img') if isinstance(prefix, dict) else None
-        for name in filter(None, (settings.get('ann_file'), images)):
+        names = [name for name in (settings.get('ann_file'), images) if name]
+        if root and not names and '://' not in str(root) and not Path(root).exists():
+            yield str(root)  # some readers of MMPretrain know the files in it
+        for name in names:
             file = f'{str(root).rstrip("/")}/{name}' if root and not Path(name).is_absolute() else name
             if '://' not in file and not Path(file).exists():
                 yield file
@@ -204,12 +211,9 @@ def test_over(cfg: Config, dataloader: str) -> None:
     if loader is None:
         raise UsageError(f'the config has no {dataloader}_dataloader')
     test_loader = deepcopy(cfg.get('test_dataloader') or cfg.get('val_dataloader'))
-    pipelines = [leaf['pipeline'] for leaf in leaf_configs(test_loader and test_loader.dataset) if leaf.get('pipeline')]
-    if not pipelines:
+    dataset = _with_pipeline_of(test_loader, loader.dataset)
+    if dataset is None:
         raise UsageError(f'the config has no test_dataloader with a pipeline, which reads the {dataloader} dataset')
-    dataset = deepcopy(loader.dataset)
-    for leaf in leaf_configs(dataset):
-        leaf['pipeline'] = deepcopy(pipelines[0])
     for key in ('batch_sampler', 'num_batch_per_epoch'):
         test_loader.pop(key, None)
     # One by one: update() would mix the old and the new dataset.
@@ -217,6 +221,76 @@ def test_over(cfg: Config, dataloader: str) -> None:
     test_loader.sampler = dict(type='DefaultSampler', shuffle=False)
     test_loader.drop_last = False
     cfg.test_dataloader = test_loader
+
+
+def hold_out(cfg: Config, share: float, seed: int = 0) -> None:
+    """Change a config in place: train on a part of the training set and validate on the rest, the held-out part.
+
+    Both parts are :class:`mmml_losses.datasets.HeldOut` around the training set, with ``share`` and ``seed``. The
+    held-out part has the labels before all label wrappers and the pipeline of the validation. The test stays as it is.
+    """
+    loader = cfg.get('train_dataloader')
+    if loader is None:
+        raise UsageError('--hold-out: the config has no train_dataloader, whose dataset is split')
+    if any(held_out_settings(loader)):
+        raise UsageError('--hold-out: the config holds a part of the training set out already')
+    val_loader = deepcopy(cfg.get('val_dataloader') or cfg.get('test_dataloader'))
+    whole = loader.dataset
+    while str(whole.get('type')).rpartition('.')[2] in ('RepeatDataset', 'ClassBalancedDataset'):
+        loader, whole = whole, whole.dataset  # an image that comes several times is in one part
+    held_out = _with_pipeline_of(val_loader, whole)
+    if held_out is None:
+        raise UsageError('--hold-out: the config has no val_dataloader with a pipeline, for the held-out part')
+    # MMPretrain's readers of single labels set it themselves, and accept none.
+    if any(leaf.get('test_mode') for leaf in leaf_configs(val_loader.dataset)):
+        for leaf in leaf_configs(held_out):
+            leaf['test_mode'] = True
+    split = dict(type=f'{SCOPE}.HeldOut', share=share, seed=seed)
+    # One by one: update() would mix the old and the new dataset.
+    loader.dataset = ConfigDict(**split, part='train', dataset=whole)
+    val_loader.dataset = ConfigDict(**split, part='held_out', dataset=held_out)
+    if cfg.get('val_dataloader') is None:
+        cfg.val_cfg, cfg.val_evaluator = ConfigDict(), deepcopy(cfg.get('test_evaluator'))
+    cfg.val_dataloader = val_loader
+
+
+def held_out_settings(dataloader: object) -> Iterator[dict]:
+    """Yield the settings of each :class:`mmml_losses.datasets.HeldOut` in a dataloader, a dict or None."""
+    for settings in walk_configs(dataloader.get('dataset') if isinstance(dataloader, dict) else None):
+        if str(settings.get('type')).rpartition('.')[2] == 'HeldOut':
+            yield settings
+
+
+def hold_out_of(dataloader: object) -> tuple[float, int] | None:
+    """Return (share, seed) of the part that a dataloader, a dict or None, holds out; None if it holds none out."""
+    return next(((each.get('share', 0.2), each.get('seed', 0)) for each in held_out_settings(dataloader)), None)
+
+
+def trained_hold_out(checkpoint: Mapping) -> tuple[float, int] | None:
+    """Return :func:`hold_out_of` the training of a checkpoint."""
+    return hold_out_of(setting_in_text(checkpoint.get('meta', {}).get('cfg'), 'train_dataloader'))
+
+
+def share_data(first: dict | None, second: dict | None) -> bool:
+    """Return whether two dataloaders have an innermost dataset in common, whatever its pipeline."""
+    found = [[_identity(leaf) for leaf in leaf_configs((loader or {}).get('dataset'))] for loader in (first, second)]
+    return any(leaf in found[1] for leaf in found[0])
+
+
+def _identity(leaf: dict) -> dict:
+    return {key: value for key, value in leaf.items() if key not in NO_IDENTITY}
+
+
+def _with_pipeline_of(loader: dict | None, dataset: dict) -> dict | None:
+    """Return a copy of ``dataset`` with the pipeline of the dataset of ``loader``; None if that has no pipeline."""
+    leaves = leaf_configs(loader.get('dataset')) if loader else ()
+    pipelines = [leaf['pipeline'] for leaf in leaves if leaf.get('pipeline')]
+    if not pipelines:
+        return None
+    dataset = deepcopy(dataset)
+    for leaf in leaf_configs(dataset):
+        leaf['pipeline'] = deepcopy(pipelines[0])
+    return dataset
 
 
 def forbid_replacements(dataset: BaseDataset) -> None:

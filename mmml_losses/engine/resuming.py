@@ -38,6 +38,7 @@ from ..registry import HOOKS, SCOPE
 from ..utils.errors import UsageError
 from ..utils.files import replacing
 from . import running
+from .config_data import hold_out_of, trained_hold_out
 
 # Settings that results do not depend on.
 PLACES = ('work_dir', 'resume', 'launcher', 'local_rank', 'experiment_name')
@@ -142,6 +143,12 @@ def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
                 f'{cfg.work_dir} holds a training with the loss {describe_loss(trained)}, which cannot be resumed with '
                 f'the loss {describe_loss(used)}. Resume with the config and --loss of that training, or choose '
                 'another --work-dir'
+            )
+        held_out, wanted = trained_hold_out(checkpoint), hold_out_of(cfg.get('train_dataloader'))
+        if trained is not None and held_out != wanted:
+            raise UsageError(
+                f'{cfg.work_dir} holds a training with other images, which cannot be resumed: share and seed of the '
+                f'held-out part were {held_out}, and are {wanted} now. Resume with the --hold-out of that training'
             )
     warn_of_other_loss(checkpoint, cfg)
     return path

@@ -67,12 +67,12 @@ def warn_of_other_loss(checkpoint: Mapping, cfg: Config) -> None:
 
 def loss_in_text(config_text: str | None) -> dict | list | None:
     """Return :func:`loss_of` of ``model = ...`` in a config's text; None if it is absent or has no loss."""
-    return loss_of(model_in_text(config_text))
+    return loss_of(setting_in_text(config_text, 'model'))
 
 
 def network_in_text(config_text: str | None) -> dict | None:
     """Return what identifies the backbone of ``model = ...`` in a config's text, such as ``type`` and ``depth``."""
-    model = model_in_text(config_text)
+    model = setting_in_text(config_text, 'model')
     model = model.get('module', model) if isinstance(model, dict) else {}
     backbone = model.get('backbone')
     if not isinstance(backbone, dict):
@@ -80,14 +80,14 @@ def network_in_text(config_text: str | None) -> dict | None:
     return {name: backbone[name] for name in ('type', 'arch', 'depth', 'model_name') if name in backbone}
 
 
-def model_in_text(config_text: str | None) -> object:
-    """Return the value of ``model = ...`` in a config's text, never run; None if absent or a syntax error."""
+def setting_in_text(config_text: str | None, name: str) -> object:
+    """Parse ``name = ...`` in a config's text without running it; return its value as data, None if not found."""
     try:
         tree = ast.parse(config_text or '')
     except SyntaxError:
         return None
     for statement in tree.body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == 'model':
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == name:
             return _plain(statement.value)
     return None
 

@@ -12,7 +12,7 @@ from torch.nn.functional import leaky_relu
 
 from ..registry import MODELS
 from .heads import MultiLabelHead
-from .word_vectors import load_word_vectors
+from .word_vectors import load_word_vectors, width_of_words
 
 # Rows of labels that are counted at once: all labels of Open Images would not fit into memory as floats.
 BLOCK_ROWS = 1 << 14
@@ -34,7 +34,8 @@ class GCNHead(MultiLabelHead):
         num_classes: Number of labels.
         in_channels: Number of image features from the last stage.
         word_vectors: File that :func:`mmml_losses.models.word_vectors.load_word_vectors` reads; None: one-hot vectors.
-        class_names: Class names, or a text file with one per line; needed for a file with a vector per word.
+        class_names: Class names, or a text file with one per line, to be looked up in a file with a vector per word. By
+            default the names in the training set, which ``mmml_losses.TrainingSetHook`` passes to the head.
         hidden_channels: Length of the label vectors between the two graph convolutions.
         threshold: The paper's tau: an edge goes from i to j if this fraction of the images with i, or more, has j.
         neighbour_weight: The paper's p: total weight of the neighbours of a label; its own weight is 1 - p.
@@ -52,11 +53,16 @@ class GCNHead(MultiLabelHead):
         neighbour_weight: float = 0.2,
         **kwargs,
     ):
-        if word_vectors is None:
+        waiting, width = None, None
+        if word_vectors is not None and class_names is None:
+            width = width_of_words(word_vectors)
+        if width is not None:
+            waiting, vectors = word_vectors, torch.zeros(num_classes, width)
+        elif word_vectors is None:
             vectors = torch.eye(num_classes)
         else:
             vectors = load_word_vectors(word_vectors, num_classes, class_names)
-        classifier = GraphClassifier(vectors, hidden_channels, in_channels, threshold, neighbour_weight)
+        classifier = GraphClassifier(vectors, hidden_channels, in_channels, threshold, neighbour_weight, waiting)
         super().__init__(num_classes, classifier=classifier, **kwargs)
 
 
@@ -69,12 +75,21 @@ class GraphClassifier(nn.Module):
         in_channels: Number of image features, and so the length of each weight vector.
         threshold: Smallest fraction of the training images with label i that also has j, for an edge from i to j.
         neighbour_weight: Total weight of the neighbours of a label in the graph; its own weight is 1 minus this.
+        word_file: File with a vector per word, which replaces ``word_vectors`` when the class names are known.
     """
 
     adjacency: Tensor
 
+    word_vectors: Tensor
+
     def __init__(
-        self, word_vectors: Tensor, hidden_channels: int, in_channels: int, threshold: float, neighbour_weight: float
+        self,
+        word_vectors: Tensor,
+        hidden_channels: int,
+        in_channels: int,
+        threshold: float,
+        neighbour_weight: float,
+        word_file: str | Path | None = None,
     ):
         super().__init__()
         if not 0 < threshold <= 1:
@@ -84,6 +99,7 @@ class GraphClassifier(nn.Module):
         self.threshold = threshold
         self.neighbour_weight = neighbour_weight
         self.in_features = in_channels
+        self.word_file = word_file
         classes, width = word_vectors.shape
         self.register_buffer('word_vectors', word_vectors)
         self.register_buffer('adjacency', torch.zeros(classes, classes))  # zeros until it is known
@@ -95,6 +111,12 @@ class GraphClassifier(nn.Module):
     def wants_training_labels(self) -> bool:
         """Return True until the graph is computed from the training set, even if a checkpoint has given one."""
         return not self.counted
+
+    def see_class_names(self, names: Sequence[str]) -> None:
+        """Look the class names of the training set up in ``word_file``, if there is one."""
+        if self.word_file is not None:
+            self.word_vectors.copy_(load_word_vectors(self.word_file, len(self.word_vectors), names))
+            print_log(f'Word vectors of {len(names)} class names are from {self.word_file}', logger='current')
 
     def see_training_labels(self, labels: Tensor, sample_idx: Tensor) -> None:
         """Compute the graph from the labels of the training set.

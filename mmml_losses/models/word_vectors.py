@@ -12,6 +12,8 @@ from ..utils.files import FeatureFile
 
 # Separators of the words of a name: "traffic light", "hot-dog", "person/rider", "dining_table".
 BETWEEN_WORDS = re.compile(r'[\W_]+')
+# Class names of PASCAL VOC that run two words together.
+IN_WORDS = dict(diningtable='dining table', pottedplant='potted plant', tvmonitor='tv monitor')
 
 
 def load_word_vectors(
@@ -20,7 +22,8 @@ def load_word_vectors(
     """Return a vector for each class, (C, D) float32, read from a file.
 
     If the file has a vector per word, a name is looked up as it is, then in lower case. If it has neither, the vector
-    is the mean over the words of the name, parted at spaces and punctuation. A missing word raises a ValueError.
+    is the mean over the words of the name, parted at spaces and punctuation, and for "diningtable" and the like of VOC
+    by a list. A missing word raises a ValueError.
 
     Args:
         path: ``.npy``: an array (C, D), a row per class. ``.npz``: an array ``vectors`` with a row per class or, if the
@@ -29,9 +32,7 @@ def load_word_vectors(
         num_classes: Number of classes C.
         class_names: Class names, or a text file with one per line; needed for a file with a vector per word.
     """
-    file = Path(path).expanduser()
-    if not file.is_file():
-        raise ValueError(f'word_vectors must be a file, got {str(path)!r}, which does not exist')
+    file = _existing(path)
     if file.suffix == '.npy':
         return _check_vectors(_read_npy(file), num_classes, file)
     if file.suffix == '.npz':
@@ -45,6 +46,29 @@ def load_word_vectors(
         names = _check_names(class_names, num_classes, file)
         by_word = _read_text(file, names)
     return _check_vectors(_vectors_of(names, by_word, file), num_classes, file)
+
+
+def width_of_words(path: str | Path) -> int | None:
+    """Return the length of the vectors in a file with a vector per word; None for a file with a vector per class."""
+    file = _existing(path)
+    if file.suffix == '.npy':
+        return None
+    if file.suffix == '.npz':
+        arrays = FeatureFile(file)
+        return arrays.array('vectors').values.shape[-1] if 'words' in arrays.names else None
+    with file.open(encoding='utf-8', errors='replace') as lines:
+        numbers = next(lines, '').split()[1:]
+    return int(numbers[0]) if len(numbers) == 1 and numbers[0].isdigit() else len(numbers)
+
+
+def _existing(path: str | Path) -> Path:
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise ValueError(
+            f'word_vectors must be a file, got {str(path)!r}, which does not exist: GloVe is at '
+            'https://nlp.stanford.edu/projects/glove (glove.6B.zip), and None takes one-hot vectors'
+        )
+    return file
 
 
 def _read_npy(file: Path) -> np.ndarray:
@@ -67,6 +91,7 @@ def _pair(words: np.ndarray, vectors: np.ndarray, file: Path) -> dict[str, np.nd
 
 def _read_text(file: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Return a dict from word to vector, only for ``names`` and the words in them, as written and in lower case."""
+    names = [*names, *(IN_WORDS[name.lower()] for name in names if name.lower() in IN_WORDS)]
     words = {word for name in names for word in (name, *BETWEEN_WORDS.split(name))}
     wanted = words | {word.lower() for word in words}
     found: dict[str, np.ndarray] = {}
@@ -94,7 +119,8 @@ def _vectors_of(names: Sequence[str], by_word: dict[str, np.ndarray], file: Path
     """Return an array (C, D) with a vector per name, looked up in ``by_word`` as in :func:`load_word_vectors`."""
     rows, missing = [], {}
     for name in names:
-        words = [name] if {name, name.lower()} & by_word.keys() else list(filter(None, BETWEEN_WORDS.split(name)))
+        text = IN_WORDS.get(name.lower(), name)
+        words = [name] if {name, name.lower()} & by_word.keys() else list(filter(None, BETWEEN_WORDS.split(text)))
         found = [by_word.get(word, by_word.get(word.lower())) for word in words]
         vectors = [vector for vector in found if vector is not None]
         if vectors and len(vectors) == len(words):

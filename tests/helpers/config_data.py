@@ -1,16 +1,20 @@
 """Folders of a few images in the layout that the configs expect below ``data``."""
 
+import json
 from pathlib import Path
 
 import cv2
 import numpy as np
 
+from mmml_losses.datasets.readers.voc import VOC_CLASSES
 from mmml_losses.datasets.wrappers.long_tailed import load_split
+from mmml_losses.models.word_vectors import IN_WORDS
 from tests.helpers.published.cub_attributes import write_cub
 from tests.helpers.published.imagenet import TRAIN as IMAGENET_IMAGES
 from tests.helpers.published.imagenet import write_images
 from tests.helpers.published.long_tailed import rows_with_frequencies, write_coco_images, write_voc_images
 from tests.helpers.published.nus_wide import write_nus, write_nus_table
+from tests.helpers.published.transfer import write_transfer
 from tests.helpers.published.vaw import write_vaw
 from tests.helpers.published.vispr import write_vispr
 from tests.helpers.published.voc import write_voc
@@ -21,7 +25,7 @@ def write_data(root: Path) -> None:
     """Write what the configs read below ``data``, in the same layout.
 
     VOC has two folders, with the images of VOC-LT in ``VOCdevkit`` and a few others in ``voc/VOCdevkit``; so has
-    NUS-WIDE, with its csv file in ``nus_wide_table``.
+    NUS-WIDE, with its csv file in ``nus_wide_table``. ``transfer`` has the datasets that MMPretrain reads.
     """
     write_coco_folder(root / 'coco')
     write_voc_lt(root / 'VOCdevkit')
@@ -39,8 +43,11 @@ def write_data(root: Path) -> None:
     for name in ('imagenet', 'aircraft'):
         for split in ('train', 'val'):
             write_images(root / name / split, IMAGENET_IMAGES)
+    write_transfer(root / 'transfer')
+    write_glove(root / 'glove.6B.300d.txt')
     write_features(root / 'features.npz', width=1280, num_classes=80)
     write_features(root / 'vqa_features.npz', width=768 + 2048, num_classes=3129, soft=True)
+    write_vqa_answers(root / 'vqa' / 'v2_mscoco_val2014_annotations.json')
 
 
 def write_coco_folder(root: Path) -> None:
@@ -61,6 +68,21 @@ def write_voc_lt(root: Path) -> None:
     tail = load_split('voc-lt')
     write_voc_images(root / 'VOC2012', tail.ids, rows_with_frequencies(tail.class_frequencies, len(tail.ids)))
     write_voc_images(root / 'VOC2007', ['000001', '000002'], [[0], [1, 2]])
+
+
+def write_vqa_answers(file: Path) -> None:
+    """Write the ten answers to eight questions of VQA v2."""
+    answers = [dict(answer='class 0'), *[dict(answer='class 1')] * 9]
+    file.parent.mkdir()
+    file.write_text(json.dumps(dict(annotations=[dict(question_id=id, answers=answers) for id in range(8)])))
+
+
+def write_glove(file: Path) -> None:
+    """Write vectors of the words in the class names of VOC and of the generated COCO, in the format of GloVe."""
+    names = [IN_WORDS.get(name, name) for name in VOC_CLASSES]
+    words = ['class', *map(str, range(80)), *' '.join(names).split()]
+    numbers = np.random.RandomState(0).randn(len(words), 300)
+    file.write_text('\n'.join(f'{word} {" ".join(map(str, row))}' for word, row in zip(words, numbers, strict=True)))
 
 
 def write_open_images(root: Path, num_classes: int = 567) -> None:
@@ -85,4 +107,5 @@ def write_features(file: Path, width: int, num_classes: int, soft: bool = False)
         if soft and split == 'train':
             labels *= 0.3
         arrays |= {f'{split}_features': rng.randn(8, width).astype(np.float16), f'{split}_labels': labels}
+        arrays[f'{split}_ids'] = np.arange(8)
     np.savez(file, **arrays)

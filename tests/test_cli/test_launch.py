@@ -67,7 +67,10 @@ def test_a_misspelt_short_name_is_answered_with_losses_alone(losses_folder):
 def test_what_the_package_rejects_ends_a_tool_with_one_sentence():
     with pytest.raises(SystemExit) as stopped:
         launch.exit_clearly(lambda: load_word_vectors('nothing.txt', 3))
-    assert stopped.value.code == "word_vectors must be a file, got 'nothing.txt', which does not exist"
+    assert stopped.value.code == (
+        "word_vectors must be a file, got 'nothing.txt', which does not exist: GloVe is at "
+        'https://nlp.stanford.edu/projects/glove (glove.6B.zip), and None takes one-hot vectors'
+    )
 
 
 @pytest.mark.parametrize('fault', [lambda: int('x'), lambda: load_word_vectors(3, 3)])

@@ -33,11 +33,16 @@ def at_home(made_data, scenes_folder, tmp_path, monkeypatch):
     def place(cfg: Config) -> None:
         if innermost(cfg.train_dataloader.dataset).type.endswith('DigitScenes'):
             return few_scenes(cfg, scenes_folder)
+        if words := cfg.model.head.get('word_vectors'):
+            link(Path(words), made_data / Path(words).name)  # dangling for a file that is not made
+        link(Path('data/vqa'), made_data / 'vqa')
         for settings in (innermost(cfg[name].dataset) for name in DATALOADERS):
             path = Path(settings.get('data_root') or settings['ann_file'])
             source = made_data / path.relative_to('data')
             if path.parent.name == 'VOCdevkit' and 'LongTailed' not in cfg.train_dataloader.dataset.type:
                 source = made_data / 'voc' / path.relative_to('data')
+            elif '.' not in settings.type:  # a reader of MMPretrain
+                source = made_data / 'transfer' / path.name
             elif settings.get('protocol') == 'csv':
                 source = made_data / 'nus_wide_table'
             link(path, source)

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.registry import DATASETS, DefaultScope
 from mmengine.runner import Runner
 from mmpretrain.registry import MODELS
 
+from mmml_losses.datasets import read_labels
+from mmml_losses.engine.config_data import hold_out
+from mmml_losses.models.word_vectors import load_word_vectors
 from mmml_losses.registry import LOSSES, METRICS
 
 from .conftest import CONFIGS, FOLDER, innermost
@@ -94,6 +98,20 @@ def test_spa(name):
     loss = LOSSES.build(cfg.model.head.loss)
     assert list(loss.losses) == ['spa', 'lpr']
     assert list(loss.link.constants.values()) == [1, 1, 0, 5, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ('name', 'has_unknown'), [(name, False) for name in SPA if 'wider' in name] + [('two_way_wider', True)]
+)
+def test_unspecified_attributes_of_persons_are_negative_in_one_paper_and_unknown_in_the_other(
+    name, has_unknown, at_home
+):
+    cfg = read(name)
+    at_home(cfg)
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        for loader in (cfg.train_dataloader, cfg.val_dataloader, cfg.test_dataloader):
+            labels = read_labels(DATASETS.build(loader.dataset)).labels
+            assert bool((labels == -1).any()) is has_unknown
 
 
 @pytest.mark.parametrize('name', TWO_WAY)
@@ -321,19 +339,6 @@ def test_dr_has_its_gammas_for_each_dataset():
     assert len(experts.log_prior_scales) == 3
 
 
-def test_a_part_of_the_training_set_can_be_left_out_to_choose_by(ready_runner):
-    """Use the options that the schedule of LASD names."""
-    options = {
-        'train_dataloader.dataset.dataset.indices': 1,
-        'val_dataloader.dataset.split': 'train',
-        'val_dataloader.dataset.indices': -1,
-    }
-    runner = ready_runner('lasd_voc12_single', options)
-    train, val = runner.train_dataloader.dataset, runner.val_dataloader.dataset
-    assert (len(train), len(val)) == (1, 1)
-    assert train.get_data_info(0)['img_path'] != val.get_data_info(0)['img_path']
-
-
 @pytest.mark.parametrize('name', [*HILL, *ROLE_IN_HILL])
 def test_hill_reports_both_variants_of_cf1_at_the_papers_threshold(name):
     cfg = read(name)
@@ -342,3 +347,34 @@ def test_hill_reports_both_variants_of_cf1_at_the_papers_threshold(name):
         assert {'CF1', 'macro-F1', 'OF1'} <= set(metric.items)
         assert metric.threshold == ('midpoint' if name in ROLE_IN_HILL else None)
         assert sum(each.type == 'mmml_losses.MultiLabelAP' for each in settings.metrics) == 1
+
+
+@pytest.mark.parametrize('name', ['lasd_digits', 'hill_digits', 'dr_voc_lt', 'dr_coco_lt', 'bce_features'])
+def test_a_part_of_the_training_set_is_held_out_with_all_its_labels(name, at_home):
+    cfg = read(name)
+    at_home(cfg)
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        whole = read_labels(DATASETS.build(cfg.train_dataloader.dataset))
+        hold_out(cfg, 0.2)
+        train, held_out = (read_labels(DATASETS.build(cfg[f'{part}_dataloader'].dataset)) for part in ('train', 'val'))
+    assert sorted([*train.keys, *held_out.keys]) == sorted(whole.keys)
+    true = dict(zip(whole.keys, whole.true_labels.tolist(), strict=True))
+    assert held_out.labels.tolist() == [true[key] for key in held_out.keys]
+
+
+@pytest.mark.parametrize('name', ['ml_gcn_voc_lt', 'ml_gcn_coco_lt'])
+def test_ml_gcn_takes_the_vectors_of_glove_by_the_names_of_the_training_set(name, ready_runner):
+    runner = ready_runner(name)
+    file, classifier = runner.cfg.model.head.word_vectors, runner.model.head.fc
+    assert not classifier.word_vectors.any()
+    runner.call_hook('before_run')
+    names = runner.train_dataloader.dataset.CLASSES
+    assert torch.equal(classifier.word_vectors, load_word_vectors(file, len(names), names))
+    assert classifier.word_vectors.any(dim=1).all()
+    plain = ready_runner(name, {'model.head.word_vectors': None})
+    assert torch.equal(plain.model.head.fc.word_vectors, torch.eye(len(names)))
+
+
+def test_a_missing_glove_file_is_named(ready_runner):
+    with pytest.raises(ValueError, match=r"word_vectors must be a file, got 'data/none\.txt', .*nlp\.stanford\.edu"):
+        ready_runner('ml_gcn_voc_lt', {'model.head.word_vectors': 'data/none.txt'})

@@ -7,7 +7,7 @@ import mmml_losses  # noqa: F401 (repairs the import of torchvision that mmpretr
 from mmml_losses.datasets import VISPR, AnnotationError, MissingDataError
 from mmml_losses.registry import DATASETS
 from tests.helpers.base_config import datasets_of_config
-from tests.helpers.published.vispr import IDS, write_vispr
+from tests.helpers.published.vispr import IDS, write_attributes, write_vispr
 
 
 @pytest.fixture
@@ -43,7 +43,6 @@ def test_a_list_is_read_in_its_order(vispr_root):
 
 def test_several_lists_make_one_dataset(vispr_root):
     dataset = build(vispr_root, ['train2017.txt', 'val2017.txt'])
-    # The label that the table has without a number is left out.
     assert labels(dataset) == {'2017_10011466': [0], '2017_10038160': [1, 2, 3], '2017_22222222': [67]}
     with pytest.raises(ValueError, match='ann_file must have at least one entry'):
         build(vispr_root, [])
@@ -63,13 +62,28 @@ def test_a_folder_replaces_a_list_of_its_annotations(vispr_root):
 def test_classes_can_be_chosen(vispr_root):
     dataset = build(vispr_root, metainfo=dict(classes=['a9_kind', 'a0_safe']), drop_empty=True)
     assert labels(dataset) == {'2017_10011466': [1], '2017_10038160': [0]}
-    with pytest.raises(ValueError, match=r'classes of .*attributes_v2\.tsv, got a105_merged'):
+    with pytest.raises(ValueError, match=r'classes of .*attributes\.tsv, got a105_merged'):
         build(vispr_root, metainfo=dict(classes=['a105_merged']))
+
+
+def test_a_later_table_is_read_where_the_released_one_is_missing(vispr_root):
+    change(vispr_root, labels=['a4_gender', 'a105_merged'])
+    later = vispr_root / 'attributes_v2.tsv'
+    rows = [f'{index}\t{name}\tin words' for index, name in enumerate(IDS)]
+    write_attributes(later, ['idx\tattribute_id\tdescription', '\ta105_merged\tno class', *rows])
+    with pytest.raises(AnnotationError, match=r"no class 'a105_merged' in .*attributes\.tsv"):
+        build(vispr_root)
+    assert labels(build(vispr_root, attribute_file='attributes_v2.tsv'))['2017_10038160'] == [2]
+    (vispr_root / 'attributes.tsv').unlink()
+    dataset = build(vispr_root)
+    # An attribute without a number is no class.
+    assert list(dataset.CLASSES) == IDS
+    assert labels(dataset)['2017_10038160'] == [2]
 
 
 def test_missing_files_are_named(vispr_root, tmp_path):
     dataset = build(tmp_path / 'none', lazy_init=True)
-    names = ('attributes_v2.tsv', 'train2017.txt', '')
+    names = ('attributes.tsv', 'train2017.txt', '')
     assert list(map(Path, dataset.missing_files())) == [tmp_path / 'none' / name for name in names]
     (vispr_root / 'annotations/train2017/2017_10038160.json').unlink()
     with pytest.raises(MissingDataError, match=r'train2017\.txt, line 2: .*2017_10038160\.json does not exist'):
@@ -82,8 +96,8 @@ def test_missing_files_are_named(vispr_root, tmp_path):
         (dict(labels=[]), " must have 'labels', a list of at least one attribute_id, got \\[\\]"),
         (dict(labels=None), " must have 'labels', .* got None"),
         (dict(labels='a0_safe'), ", labels: must be a list of classes, got 'a0_safe'"),
-        (dict(labels=[4]), r', labels: there is no class 4 in .*attributes_v2\.tsv'),
-        (dict(labels=['a0_safe', 'a7_new']), r", labels: there is no class 'a7_new' in .*attributes_v2\.tsv"),
+        (dict(labels=[4]), r', labels: there is no class 4 in .*attributes\.tsv'),
+        (dict(labels=['a0_safe', 'a7_new']), r", labels: there is no class 'a7_new' in .*attributes\.tsv"),
         (dict(image_path='../1.jpg'), r" must name images by paths below the folder of the images, got '\.\./1\.jpg'"),
         (dict(image_path=None), ' must name images by paths'),
         (dict(image_path='images/train2017/2017_10011466.jpg'), r' is about .*, as .*2017_10011466\.json is'),
@@ -132,8 +146,8 @@ def test_a_list_with_an_annotation_twice_or_none_is_rejected(vispr_root):
     ],
 )
 def test_an_unfit_table_of_attributes_is_named(vispr_root, table, problem):
-    (vispr_root / 'attributes_v2.tsv').write_text(table)
-    with pytest.raises(AnnotationError, match=rf'attributes_v2\.tsv.*{problem}'):
+    (vispr_root / 'attributes.tsv').write_text(table)
+    with pytest.raises(AnnotationError, match=rf'attributes\.tsv.*{problem}'):
         build(vispr_root)
 
 

@@ -34,6 +34,7 @@ def test_metrics_are_there_with_mmengine():
         'MultiLabelF1',
         'QueryRetrieval',
         'SavePredictions',
+        'VQAAccuracy',
     }
     assert names <= set(evaluation.__all__)
     for name in names:

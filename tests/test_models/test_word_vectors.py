@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mmml_losses.datasets import AnnotationError
-from mmml_losses.models.word_vectors import load_word_vectors
+from mmml_losses.models.word_vectors import load_word_vectors, width_of_words
 
 WORDS = {
     'dog': [1, 2, 3],
@@ -49,6 +49,23 @@ def words_file(request, text_file, tmp_path):
 )
 def test_names_are_found_whole_or_by_their_words(words_file, name, expected):
     assert load_word_vectors(words_file, 1, [name]).tolist() == [expected]
+
+
+def test_names_of_voc_are_parted_into_words(tmp_path):
+    file = tmp_path / 'glove.txt'
+    file.write_text('tv 1 0\nmonitor 0 1\npotted 2 2\nplant 4 0\ndining 0 0\ntable 0 2\nsofa 7 7\n')
+    names = ['tvmonitor', 'pottedplant', 'diningtable', 'sofa']
+    assert load_word_vectors(file, 4, names).tolist() == [[0.5, 0.5], [3, 1], [0, 1], [7, 7]]
+    file.write_text('tvmonitor 9 9\n')
+    assert load_word_vectors(file, 1, ['tvmonitor']).tolist() == [[9, 9]]
+
+
+def test_the_width_is_known_before_the_names(words_file, tmp_path):
+    assert width_of_words(words_file) == 3
+    (tmp_path / 'vectors.vec').write_text('2 5\ndog 1 2 3 4 5\n')
+    assert width_of_words(tmp_path / 'vectors.vec') == 5
+    np.save(tmp_path / 'classes.npy', np.ones((2, 3)))
+    assert width_of_words(tmp_path / 'classes.npy') is None
 
 
 def test_vectors_are_in_the_order_of_the_classes(words_file):

@@ -1,6 +1,6 @@
 # VISPR as Table 2 of the SPA paper counts it: 14,167 images of train and val for training, and 8,000 for testing.
 # data/vispr/
-#   attributes_v2.tsv
+#   attributes.tsv
 #   train2017.txt, val2017.txt, test2017.txt
 #   annotations/train2017/, annotations/val2017/, annotations/test2017/
 #   images/train2017/, images/val2017/, images/test2017/

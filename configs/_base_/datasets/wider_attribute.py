@@ -1,4 +1,6 @@
 # WIDER Attribute: each person is a sample. Table 2 of the SPA paper counts 28,340 training and 29,117 test samples.
+# Attributes that nobody specified are unknown. The two-way paper's code leaves unknown labels out of its loss; for the
+# SPA paper they are negative, see wider_attribute_negative.py.
 # data/wider_attribute/
 #   Image/train/, Image/val/, Image/test/
 #   wider_attribute_annotation/wider_attribute_trainval.json, wider_attribute_annotation/wider_attribute_test.json

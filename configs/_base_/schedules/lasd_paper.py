@@ -5,9 +5,7 @@
 #
 # The paper chooses hyper-parameters with 20% of the training set, which keeps its full labels. These configs train on
 # the whole set, with the values that the paper chose, and evaluate the test set once, at the end. To choose other
-# values, leave the last part of the set out of the training and validate on it (here for VOC12's 5,717 images):
-#   --cfg-options train_dataloader.dataset.dataset.indices=4574
-#     val_dataloader.dataset.split=train val_dataloader.dataset.indices=-1143
+# values: --hold-out 0.2 --cfg-options train_cfg.val_interval=1
 loss_reduction = 'labelmean'  # Appendix A.2.2 divides by the labels; Adam without weight decay does not mind the scale
 optim_wrapper = dict(optimizer=dict(type='Adam', lr=1e-5, weight_decay=0.0))
 param_scheduler = []

@@ -103,7 +103,7 @@ class DatasetKindError(TypeError):
 
 def read_leaf(
     dataset: BaseDataset, num_classes: int | None = None, with_areas: bool = False
-) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+) -> tuple[list[str], list[str], np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Read the labels of a dataset that wraps no other dataset.
 
     Args:
@@ -112,19 +112,22 @@ def read_leaf(
         with_areas: Whether to read the areas of objects, too.
 
     Returns:
-        (names, sample_idx, labels, true labels, areas). The N names, from ``sample_name`` or path, are unique.
-        ``sample_idx`` (N,) has the sample numbers of the data infos. Both labels are (N, C), int8 with 1, 0 and -1, or
-        float32 if some are soft. True labels are from before any change: ``true_label`` or else the labels. ``areas``
-        (N, C) has the area of each class's largest object, NaN where unknown; it is None if no area is known.
+        (names, images, sample_idx, labels, true labels, areas). The N names, from ``sample_name`` or path, are unique.
+        ``images`` has N paths, or names where there is no path, which samples of one image share. ``sample_idx`` (N,)
+        has the sample numbers of the data infos. Both labels are (N, C), int8 with 1, 0 and -1, or float32 if some are
+        soft. True labels are from before any change: ``true_label`` or else the labels. ``areas`` (N, C) has the area
+        of each class's largest object, NaN where unknown; it is None if no area is known.
     """
     folders = _image_folders(dataset)
-    keys, sample_idx, positives = [], [], []
+    keys, images, sample_idx, positives = [], [], [], []
     others: dict[str, dict[int, Sequence]] = {key: {} for key in OTHER_KEYS}
     truths, areas = {}, {}
     # MMEngine numbers the data infos when it returns them, and ignores a number that they hold.
     numbers_samples = _returns_stored_infos(dataset)
     for position, info in enumerate(_data_infos(dataset)):
-        keys.append(info.get('sample_name') or _key(info.get('img_path'), folders))
+        image = _key(info.get('img_path'), folders)
+        keys.append(info.get('sample_name') or image)
+        images.append(image)
         sample_idx.append(position if numbers_samples else info.get('sample_idx', position))
         for key, found in others.items():
             if info.get(key) is not None:
@@ -154,7 +157,9 @@ def read_leaf(
     if truths:
         true = labels.copy()
         true[list(truths)] = list(truths.values())
-    return numbered(keys), np.asarray(sample_idx, dtype=np.int64), labels, true, area_array(areas, labels.shape)
+    names = numbered(keys)
+    images = [image or name for image, name in zip(images, names, strict=True)]
+    return names, images, np.asarray(sample_idx, dtype=np.int64), labels, true, area_array(areas, labels.shape)
 
 
 def _data_infos(dataset: BaseDataset) -> Iterator[dict]:

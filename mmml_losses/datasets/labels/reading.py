@@ -55,7 +55,8 @@ def read_labels(dataset: BaseDataset, with_areas: bool = False) -> SampleLabels:
             'gt_score must be 1 (positive), 0 (negative) or -1 (unknown) to hide or replace labels, got the soft label '
             f'{rows.observed[sample, label]:g} for class {label} of sample {sample}'
         )
-    return SampleLabels(classes, rows.keys, rows.observed, rows.areas)
+    true = None if rows.true is rows.observed else rows.true
+    return SampleLabels(classes, rows.keys, rows.observed, rows.areas, rows.images, true)
 
 
 def read_label_changes(dataset: BaseDataset, num_classes: int | None = None) -> LabelChanges:
@@ -96,11 +97,13 @@ PER_SAMPLE = ('sample_idx', 'observed', 'true', 'uncorrected')
 class _Rows:
     """Labels of a dataset before and after its label wrappers, in arrays with one row per sample.
 
-    ``keys`` and ``areas`` are as in :class:`SampleLabels`, the others as in :class:`LabelChanges`. ``original`` is None
-    if there is no label wrapper and no ``true_label``. ``uncorrected`` is as in :func:`read_history`.
+    ``keys``, ``images`` and ``areas`` are as in :class:`SampleLabels`, the others as in :class:`LabelChanges`.
+    ``original`` is None if there is no label wrapper and no ``true_label``. ``uncorrected`` is as in
+    :func:`read_history`.
     """
 
     keys: list[str]
+    images: list[str]
     sample_idx: np.ndarray
     observed: np.ndarray
     true: np.ndarray
@@ -118,6 +121,7 @@ class _Rows:
         return replace(
             self,
             keys=[self.keys[position] for position in positions.tolist()],
+            images=[self.images[position] for position in positions.tolist()],
             areas=None if self.areas is None else self.areas[positions],
             **{name: getattr(self, name)[positions] for name in PER_SAMPLE},
         )
@@ -147,6 +151,7 @@ class _Rows:
             original = np.concatenate([part.all_original for part in parts])
         return _Rows(
             keys=list(chain.from_iterable(part.keys for part in parts)),
+            images=list(chain.from_iterable(part.images for part in parts)),
             areas=areas,
             original=original,
             **{name: np.concatenate([getattr(part, name) for part in parts]) for name in PER_SAMPLE},
@@ -159,9 +164,9 @@ def _read(dataset: BaseDataset, num_classes: int | None, with_areas: bool = Fals
         dataset.full_init()
         return _Rows.joined([_read(part, num_classes, with_areas, each_once) for part in dataset.datasets])
     if not parts_of(dataset):
-        keys, sample_idx, labels, true, areas = read_leaf(dataset, num_classes, with_areas)
+        keys, images, sample_idx, labels, true, areas = read_leaf(dataset, num_classes, with_areas)
         # A wrapper of another kind around a label wrapper has both labels, and nothing else from inside.
-        return _Rows(keys, sample_idx, labels, true, labels, areas, original=None if true is labels else true)
+        return _Rows(keys, images, sample_idx, labels, true, labels, areas, original=None if true is labels else true)
     dataset.full_init()
     if isinstance(dataset, LabelView):
         return _read(dataset.dataset, num_classes, with_areas).seen_through(dataset)

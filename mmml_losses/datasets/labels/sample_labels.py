@@ -20,12 +20,26 @@ class SampleLabels:
         labels: (N, C) int8 with 1 positive, 0 negative or unobserved, -1 unknown.
         areas: (N, C) float32 area of each class's largest object in a sample, NaN where unknown; None if all are
             unknown or were not requested. Areas of one sample are comparable, but not always between samples.
+        images: Names of the images of the N samples, which samples may share; None if they are ``keys``.
+        true: (N, C) int8 labels before all label wrappers; None if they are ``labels``.
     """
 
     classes: tuple[str, ...]
     keys: Sequence[str]
     labels: np.ndarray
     areas: np.ndarray | None = None
+    images: Sequence[str] | None = None
+    true: np.ndarray | None = None
+
+    @property
+    def image_names(self) -> Sequence[str]:
+        """Names of the images of the N samples."""
+        return self.keys if self.images is None else self.images
+
+    @property
+    def true_labels(self) -> np.ndarray:
+        """Labels before all label wrappers, (N, C) int8."""
+        return self.labels if self.true is None else self.true
 
     def take(self, positions: np.ndarray) -> 'SampleLabels':
         """Return a :class:`SampleLabels` of the samples at ``positions``, in that order; repeats are allowed."""
@@ -34,6 +48,8 @@ class SampleLabels:
             [self.keys[position] for position in positions],
             self.labels[positions],
             None if self.areas is None else self.areas[positions],
+            None if self.images is None else [self.images[position] for position in positions],
+            None if self.true is None else self.true[positions],
         )
 
     def fingerprint(self) -> dict[str, int | str]:

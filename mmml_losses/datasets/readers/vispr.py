@@ -8,15 +8,18 @@ from ...utils.errors import AnnotationError, MissingDataError
 from .annotation_files import read_csv, read_json, read_lines, reject_repeated
 from .reader import MultiLabelReader, has_entries, leaves_its_folder
 
+# The released table, and a later one of the same authors.
+ATTRIBUTE_FILES = ('attributes.tsv', 'attributes_v2.tsv')
+
 
 @DATASETS.register_module()
 class VISPR(MultiLabelReader):
     """Images of VISPR, each labelled with the kinds of private information that it shows.
 
-    The files must have the layout of the authors' code::
+    The files must have the layout of the release (https://github.com/tribhuvanesh/vpa)::
 
         data/vispr/
-          attributes_v2.tsv
+          attributes.tsv
           train2017.txt, val2017.txt, test2017.txt
           annotations/train2017/2017_10011466.json, ..., annotations/val2017/, annotations/test2017/
           images/train2017/2017_10011466.jpg, ..., images/val2017/, images/test2017/
@@ -24,8 +27,8 @@ class VISPR(MultiLabelReader):
     A list file such as ``train2017.txt`` has in each line the path of an annotation file, relative to ``data_root``. An
     annotation file is a json dict: ``image_path`` is relative to ``data_prefix``, and ``labels`` lists attribute ids
     such as ``'a9_face_complete'``. An image that shows nothing private has ``'a0_safe'``, so every image has a label.
-    ``attributes_v2.tsv`` has the tab-separated columns ``idx`` and ``attribute_id``. The classes are the attribute ids
-    in the order of ``idx``. An attribute with an empty ``idx`` is not a class, and labels with it are ignored.
+    ``attributes.tsv`` has the tab-separated columns ``idx`` and ``attribute_id``. The classes are the attribute ids in
+    the order of ``idx``. An attribute with an empty ``idx`` is not a class, and labels with it are ignored.
 
     Each sample is ``dict(img_path=..., gt_label=[class indices], img_id='2017_10011466')``.
 
@@ -34,7 +37,8 @@ class VISPR(MultiLabelReader):
             which are joined. The papers train on train2017 and val2017, 14,167 images, and test on test2017, 8,000.
         data_root: Folder that all other paths are relative to.
         data_prefix: Folder that the image paths in the annotations are relative to.
-        attribute_file: tsv file with the attribute ids.
+        attribute_file: tsv file with the attribute ids; by default ``attributes.tsv`` or, where only this file exists,
+            ``attributes_v2.tsv``.
         **kwargs: Further arguments of :class:`MultiLabelReader`.
 
     Example:
@@ -49,12 +53,15 @@ class VISPR(MultiLabelReader):
         data_root: str = '',
         data_prefix: str = '',
         *,
-        attribute_file: str = 'attributes_v2.tsv',
+        attribute_file: str | None = None,
         **kwargs,
     ):
         lists = [ann_file] if isinstance(ann_file, str) else list(ann_file)
         if not lists:
             raise ValueError('ann_file must have at least one entry')
+        if attribute_file is None:
+            there = (name for name in ATTRIBUTE_FILES if Path(data_root, name).expanduser().is_file())
+            attribute_file = next(there, ATTRIBUTE_FILES[0])
         self.files = (attribute_file, *lists)
         super().__init__(lists[0], data_root, data_prefix, **kwargs)
 

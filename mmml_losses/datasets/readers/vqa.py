@@ -2,24 +2,20 @@
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from mmengine.dataset import BaseDataset, force_full_init
 
 from ...registry import DATASETS
+from ...utils.answers import NUM_PEOPLE, SCORE_RULES, answer_score, normalize_answer
 from ...utils.arguments import check_choice, check_suffix, check_whole_number
 from ...utils.errors import AnnotationError, MissingDataError
 from ...utils.files import replacing
 from .annotation_files import read_json, reject_repeated, require_keys
 from .reader import MultiLabelReader, score_row
-
-NUM_PEOPLE = 10  # who answered each question
-SCORE_RULES = ('leave_one_out', 'thirds', 'any')
 
 
 @DATASETS.register_module()
@@ -148,52 +144,7 @@ class VQASoftAnswers(MultiLabelReader):
         return labels
 
 
-def answer_score(count: int, rule: str = 'leave_one_out') -> float:
-    """Return the score, 0 to 1, of an answer of ``count`` of ten people; ``rule`` is as in :class:`VQASoftAnswers`."""
-    if rule == 'any':
-        return 1.0
-    if rule == 'thirds':
-        return min(1.0, count / 3)
-    # Of the choices of nine people, ``count`` leave out one of those who gave it, and the others none.
-    without, within = min(3, count - 1), min(3, count)
-    return (count * without + (NUM_PEOPLE - count) * within) / (3 * NUM_PEOPLE)
-
-
 IDS = ('question_id', 'image_id')
-ARTICLES = ('a', 'an', 'the')
-NUMBERS = {
-    word: str(number)
-    for number, word in enumerate(
-        ('zero', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten')
-    )
-} | dict(none='0')
-PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
-# Contractions that are not an ordinary word without the apostrophe.
-CONTRACTIONS = (
-    "ain't aren't can't couldn't didn't doesn't don't hadn't hasn't haven't he's i'm isn't it'll shouldn't that's "
-    "there's they're wasn't weren't what's where's who's won't wouldn't you're"
-)
-WITH_APOSTROPHE = {word.replace("'", ''): word for word in CONTRACTIONS.split()}
-
-
-@lru_cache(maxsize=2**16)  # millions of answers are mostly the same few
-def normalize_answer(answer: str) -> str:
-    """Normalize an answer as the official evaluation does before it compares answers.
-
-    Letters become lower case, articles are removed, number words up to ten become digits, and ``none`` becomes 0.
-    Common contractions get their apostrophe (``dont`` becomes ``don't``); the official list is longer. All marks of a
-    kind, such as commas or hyphens, are removed if one is next to a space, or if the answer has a number such as 1,000.
-    Otherwise they become spaces. Apostrophes and colons stay. Full stops are removed unless a digit follows.
-    """
-    answer = ' '.join(answer.split())
-    has_long_number = re.search(r'\d,\d', answer) is not None
-    text = answer
-    for mark in set(PUNCTUATION).intersection(answer):
-        goes = has_long_number or f'{mark} ' in answer or f' {mark}' in answer
-        text = text.replace(mark, '' if goes else ' ')
-    text = re.sub(r'\.(?!\d)', '', text)
-    words = (NUMBERS.get(word, word) for word in text.lower().split() if word not in ARTICLES)
-    return ' '.join(WITH_APOSTROPHE.get(word, word) for word in words)
 
 
 def make_answer_file(path: str | os.PathLike, ann_files: Sequence[str | os.PathLike], min_count: int = 9) -> list[str]:

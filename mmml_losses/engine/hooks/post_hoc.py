@@ -16,19 +16,16 @@ from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 from torch import nn
 from torch.utils.data import DataLoader, Subset
 
-from ...datasets.labels.nesting import leaf_configs
 from ...evaluation import MultiLabelEvaluator, PredictionMetric, Predictions, log_odds_of
 from ...evaluation.metrics.gathering import PredictionCollector
 from ...losses.links import Link
 from ...registry import HOOKS, SCOPE
 from ...utils.errors import UsageError
-from ..config_data import forbid_replacements, label_with_the_test_run
+from ..config_data import forbid_replacements, held_out_settings, label_with_the_test_run, share_data
 from ..model_loss import METHODS, describe_link, new_link, phi_link_of
 from .training_set import is_training
 
 CHECKPOINT_KEY = 'post_hoc'
-# Settings about how a dataset is read, not about which one it is.
-NO_IDENTITY = ('pipeline', 'test_mode', 'lazy_init', 'serialize_data')
 
 
 @HOOKS.register_module()
@@ -46,9 +43,9 @@ class PostHocCalibrationHook(Hook):
 
     Args:
         methods: Some of ``'phi'``, ``'temperature'``, ``'platt'`` and ``'vector'``.
-        dataloader: Config of a dataloader with the data to fit to, which must not be the test data. By default images
-            of the training set, unaugmented and with the labels of the training. A model that overfits is surer of its
-            training images than of others, so held-out data is better.
+        dataloader: Config of a dataloader with the data to fit to, which must not be the test data. By default the
+            images that ``--hold-out`` held out, or else images of the training set, unaugmented and with the labels of
+            the training. A model that overfits is surer of its training images than of others.
         num_samples: Number of training images to fit to without ``dataloader``, evenly spread over the training set.
 
     Example:
@@ -206,13 +203,15 @@ def calibration_dataloader(runner: Runner, dataloader: dict | None, num_samples:
 
     Args:
         runner: The Runner of the training.
-        dataloader: Config of the dataloader; test data raises a UsageError. None takes samples of the training set.
-        num_samples: Number of training samples to take if ``dataloader`` is None.
+        dataloader: Config of the dataloader; test data raises a UsageError. None takes the validation data if they are
+            held out of the training set (``--hold-out``), and else samples of the training set.
+        num_samples: Number of training samples to take.
     """
+    if dataloader is None and any(held_out_settings(runner.cfg.get('val_dataloader'))):
+        return runner.build_dataloader(runner.cfg.val_dataloader, seed=runner.seed)
     if dataloader is None:
         return runner.build_dataloader(_training_part(runner.cfg, num_samples), seed=runner.seed)
-    test = [_identity(leaf) for leaf in leaf_configs((runner.cfg.get('test_dataloader') or {}).get('dataset'))]
-    if any(_identity(leaf) in test for leaf in leaf_configs(ConfigDict(dataloader).dataset)):
+    if share_data(ConfigDict(dataloader), runner.cfg.get('test_dataloader')):
         raise UsageError(
             'dataloader must not be that of the test: what is fitted to the test set looks better on it than it is. '
             'Hold out data, or leave dataloader out to take a part of the training set'
@@ -232,7 +231,3 @@ def _training_part(cfg: Config, num_samples: int) -> dict:
     forbid_replacements(dataset)
     positions = np.linspace(0, len(dataset) - 1, min(num_samples, len(dataset))).round().astype(int)
     return dict(cfg.test_dataloader, dataset=Subset(dataset, positions.tolist()))
-
-
-def _identity(leaf: dict) -> dict:
-    return {key: value for key, value in leaf.items() if key not in NO_IDENTITY}

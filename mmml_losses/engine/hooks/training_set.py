@@ -26,7 +26,8 @@ class TrainingSetHook(Hook):
 
     A module requests labels by ``wants_training_labels = True`` and receives them in ``see_training_labels``, see
     :class:`mmml_losses.losses.MultiLabelLoss`. DB, CB, RW, LDAM, weighted BCE and ``ExpertsHead`` count class
-    frequencies in the labels unless the config gives frequencies. ML-GCN builds its label graph from the labels.
+    frequencies in the labels unless the config gives frequencies. ML-GCN builds its label graph from the labels, and
+    receives the names of the classes in ``see_class_names``.
 
     Each process reads the labels once, before a checkpoint is loaded and without loading an image. Every image counts
     once, also in a ``RepeatDataset`` or ``ClassBalancedDataset``. In the dataset of a detector, an image has the
@@ -67,6 +68,8 @@ class TrainingSetHook(Hook):
                 f'{counts.max()} images: the parts of a ConcatDataset number their images alike'
             )
         for module in waiting:
+            if hasattr(module, 'see_class_names'):
+                module.see_class_names(found.classes)
             module.see_training_labels(torch.from_numpy(found.observed), torch.from_numpy(found.sample_idx))
         if waiting:
             shown = f'{len(found.observed):,} images, {found.observed.shape[1]:,} classes'

@@ -6,6 +6,7 @@ from .calibration import CalibrationError, DetectionCalibrationError
 from .evaluator import MultiLabelEvaluator
 from .query_retrieval import QueryRetrieval
 from .recovery import MissingLabelRecovery
+from .vqa import VQAAccuracy
 
 __all__ = [
     'CalibrationError',
@@ -17,4 +18,5 @@ __all__ = [
     'PredictionMetric',
     'QueryRetrieval',
     'SavePredictions',
+    'VQAAccuracy',
 ]

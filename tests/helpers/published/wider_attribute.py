@@ -39,7 +39,8 @@ def content() -> dict:
 
 def write_wider(root: Path) -> Path:
     (root / 'wider_attribute_annotation').mkdir(parents=True)
-    test = content() | dict(images=[content()['images'][1] | dict(file_name='test/61--Football/1.jpg')])
+    person = dict(bbox=[0, 0, 8, 6], attribute=attributes([MALE], [HAT]))
+    test = content() | dict(images=[dict(file_name='test/61--Football/1.jpg', scene_id=61, targets=[person])])
     for file, entries in ((TRAINVAL, content()), (TEST, test)):
         (root / file).write_text(json.dumps(entries))
         for image in entries['images']:

@@ -1,0 +1,127 @@
+"""Split a training set into a part to train on and a held-out part to choose settings with."""
+
+import numpy as np
+from mmengine.dataset import BaseDataset
+
+from ...registry import DATASETS
+from ...utils.arguments import check_choice, check_whole_number
+from ..labels.random_numbers import uniform_numbers
+from ..labels.sample_labels import POSITIVE, SampleLabels
+from .label_wrapper import LabelWrapper
+
+PARTS = ('train', 'held_out')
+
+
+@DATASETS.register_module()
+class HeldOut(LabelWrapper):
+    """One of two parts of any multi-label dataset, in which every class has about the same share of its positives.
+
+    The parts are chosen by :func:`choose_held_out` from the labels before all label wrappers, the names of the images
+    and the seed alone. So they are equal in every process, and for every label wrapper inside that keeps the samples.
+    All samples of one image are in one part. The samples keep their order.
+
+    ``'train'`` has the labels of the wrapped dataset. ``'held_out'`` has the labels before all label wrappers, so that
+    figures on it compare with figures on a test set. ``--hold-out 0.2`` of the tools puts this wrapper into a config:
+    the training takes one part, the validation the other.
+
+    Args:
+        dataset, lazy_init: The wrapped dataset, and whether to load it later, see :class:`LabelWrapper`.
+        share: Share of the samples in the held-out part, between 0 and 1.
+        part: ``'train'`` or ``'held_out'``.
+        seed: Seed of the random choice.
+
+    Example:
+        >>> scenes = dict(type='mmml_losses.DigitScenes', split='train')
+        >>> len(HeldOut(scenes)), len(HeldOut(scenes, part='held_out'))
+        (4800, 1200)
+    """
+
+    arguments = ('share', 'part', 'seed')
+
+    def __init__(
+        self,
+        dataset: BaseDataset | dict,
+        share: float = 0.2,
+        part: str = 'train',
+        *,
+        seed: int = 0,
+        lazy_init: bool = False,
+    ):
+        if not 0 < share < 1:
+            raise ValueError(f'share must be between 0 and 1, got {share}')
+        self.share = share
+        self.part = check_choice('part', part, PARTS)
+        self.seed = check_whole_number('seed', seed)
+        super().__init__(dataset, lazy_init=lazy_init)
+
+    def select(self, samples: SampleLabels) -> np.ndarray:
+        """Return the positions (N,) of the samples in ``part``, ascending; ValueError if one part is empty."""
+        numbers: dict[str, int] = {}
+        images = np.array([numbers.setdefault(name, len(numbers)) for name in samples.image_names], dtype=np.int64)
+        draws = uniform_numbers(self.seed, 'HeldOut', list(numbers), np.arange(len(numbers)), 0)
+        ranks = np.empty(len(numbers), dtype=np.int64)
+        ranks[np.argsort(draws, kind='stable')] = np.arange(len(numbers))
+        is_held_out = choose_held_out(samples.true_labels == POSITIVE, ranks[images], self.share)
+        if is_held_out.all() or not is_held_out.any():
+            raise ValueError(
+                f'share must leave samples in both parts, got {self.share} of {len(images)} samples of {len(numbers)} '
+                'images'
+            )
+        return np.flatnonzero(is_held_out == (self.part == 'held_out'))
+
+    def relabel(self, samples: SampleLabels) -> np.ndarray:
+        """Return the labels (N, C): those before all label wrappers in the held-out part."""
+        return samples.true_labels if self.part == 'held_out' else samples.labels
+
+
+def choose_held_out(positives: np.ndarray, groups: np.ndarray, share: float) -> np.ndarray:
+    """Choose which samples are held out, by iterative stratification (Sechidis et al., 2011) into two parts.
+
+    Each part wants its share of the positives of every class, and of all samples. The class with the fewest positives
+    left is next, and its groups go one by one to the part that wants more of this class, or else more samples, or else
+    to the larger part. Groups without a positive come last.
+
+    Args:
+        positives: (N, C) bool.
+        groups: (N,), number of the group of each sample, from 0. A group stays together; lower numbers come first.
+        share: Share of the samples to hold out, between 0 and 1.
+
+    Returns:
+        (N,) bool, True for samples that are held out.
+    """
+    num_classes, sizes = positives.shape[1], np.bincount(groups).tolist()
+    rows, columns = np.nonzero(positives)
+    pairs, counts = np.unique(groups[rows] * num_classes + columns, return_counts=True)
+    members, classes = np.divmod(pairs, num_classes)
+    starts = np.searchsorted(members, np.arange(len(sizes) + 1)).tolist()
+    by_class = np.argsort(classes, kind='stable')
+    class_starts = np.searchsorted(classes[by_class], np.arange(num_classes + 1))
+    # What the held-out part wants more than the other, of each class and of all samples.
+    totals = np.bincount(classes, counts, num_classes)
+    lead = ((2 * share - 1) * totals).tolist()
+    lead_of_all = (2 * share - 1) * len(groups)
+    left = np.bincount(classes, minlength=num_classes)
+    listed_classes, listed_counts = classes.tolist(), counts.tolist()
+    is_larger = share > 0.5
+    held_out = np.zeros(len(sizes), dtype=bool)
+    waiting = np.ones(len(sizes), dtype=bool)
+
+    def place(group: int, wish: float) -> None:
+        nonlocal lead_of_all
+        wish = round(wish, 6) or round(lead_of_all, 6)  # equal wishes may differ by a rounding error
+        held_out[group] = wish > 0 or (wish == 0 and is_larger)
+        waiting[group] = False
+        sign = -1 if held_out[group] else 1
+        lead_of_all += sign * sizes[group]
+        for at in range(starts[group], starts[group + 1]):
+            lead[listed_classes[at]] += sign * listed_counts[at]
+            left[listed_classes[at]] -= 1
+
+    while left.any():
+        rarest = int(np.where(left > 0, left, len(groups) + 1).argmin())
+        for group in members[by_class[class_starts[rarest] : class_starts[rarest + 1]]].tolist():
+            if waiting[group]:
+                place(group, lead[rarest])
+    for group in np.flatnonzero(waiting).tolist():
+        place(group, 0.0)
+    return held_out[groups]
