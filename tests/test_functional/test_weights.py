@@ -111,7 +111,7 @@ def test_unknown_labels_change_nothing(example, name):
     other = LOSSES[name](torch.where(unknown, 50.0, logits), targets)
     assert (values[unknown] == 0).all()
     torch.testing.assert_close(other, values)
-    # An unknown label is no positive: known labels weigh what they weigh beside a negative.
+    # An unknown label is no positive: known labels weigh what they weigh next to a negative.
     torch.testing.assert_close(LOSSES[name](logits, targets.clamp(min=0))[~unknown], values[~unknown])
 
 

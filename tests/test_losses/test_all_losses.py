@@ -45,7 +45,7 @@ LINEAR_IN_THE_TARGET = {
 WITHOUT_BUCKETS = [name for name in TABLE if not TABLE[name].get('bucket_size')]
 # One value a sample, so that a weight of the sample is a factor of it.
 BY_SAMPLE = [*POINTWISE, 'lsep', 'zlpr', 'softmax', 'multi_similarity', 'circle', 'lpr', 'lpr_on_spa', 'consistency']
-# Their gradient leaves a part out on purpose: a detached weight, or a belief that is no function of the logits.
+# Their gradient leaves a part out on purpose: a detached weight, or a pseudo-label that is no function of the logits.
 NOT_A_DERIVATIVE = ['asl_detached', 'circle', 'role']
 
 

@@ -1,4 +1,4 @@
-"""Where losses learn the epoch and the samples from, and what they say when nobody tells them."""
+"""Where losses get the epoch and the samples from, and their errors where nothing provides them."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Large loss as a loss: its schedule, its memory, and the pairs it stands on."""
+"""Large loss as a loss: its schedule, its memory, and the terms it is made of."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Links as modules: what they stand on, and how the fitted ones are fitted and kept."""
+"""Links as modules: their bases, and how the fitted ones are fitted and kept."""
 
 import copy
 import io
