@@ -247,6 +247,6 @@ def test_stretched_terms_take_any_function():
         (lambda: W.class_balanced_weights(torch.zeros(1, 5), COUNTS, beta=1.0), r'beta must be in \[0, 1\), got 1.0'),
     ],
 )
-def test_bad_arguments_are_refused(call, message):
+def test_bad_arguments_are_rejected(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -16,7 +16,7 @@ def batch():
     return logits.requires_grad_(), torch.tensor([[1, 0, 0, -1], [0, 1, 0, -1]], dtype=torch.float64)
 
 
-def test_splc_corrects_what_it_believes_and_never_an_unknown_label(batch):
+def test_splc_corrects_likely_labels_and_never_an_unknown_label(batch):
     corrected = SPLCLoss().corrected_targets(*batch, epoch=1)
     assert corrected.tolist() == [[1, 1, 0, -1], [1, 1, 1, -1]]
     assert SPLCLoss(threshold=0.9).corrected_targets(*batch, epoch=1).tolist() == [[1, 1, 0, -1], [1, 1, 0, -1]]
@@ -125,6 +125,6 @@ def test_the_estimate_stays_between_one_label_and_all():
         ),
     ],
 )
-def test_bad_arguments_are_refused(make, message):
+def test_bad_arguments_are_rejected(make, message):
     with pytest.raises(ValueError, match=message):
         make()
