@@ -4,13 +4,14 @@ import ast
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import mmml_losses
+from mmml_losses.functional import terms
 
 PACKAGE = Path(mmml_losses.__file__).parent
 
@@ -47,6 +48,30 @@ LAZY = {
     ('engine.hooks.reliability', 'visualization'): 'Matplotlib loads slowly, and only the end of a run draws.',
 }
 
+# The modules that import others by a name made at run time, each with its reason.
+BY_NAME = {
+    'registry': 'Heads that need MMDetection are imported when a config names them.',
+    'cli.listing': 'The list shows all that is installed.',
+    'evaluation.functional.positive_ranks': 'The compiled kernels are used where Numba works.',
+}
+
+# The families of losses that are made of terms, and the sides on which a term can be.
+TERM_FAMILIES = ('pointwise', 'reweighted', 'weights', 'corrections', 'estimation', 'large_loss', 'pair')
+SIDES = ('positive', 'negative')
+
+# Files of functions whose defaults are all written elsewhere: in the terms, or as constants of weights.py.
+WITHOUT_DEFAULTS = ('functional/reweighted.py', 'functional/weights.py')
+
+# Defaults that several losses have, each for itself.
+ALIKE = {
+    ('logit_bias', 0.0),
+    ('loss_weight', 1.0),
+    ('negative_temperature', 1.0),
+    ('regularizer_weight', 1.0),
+    ('scale', 1.0),
+    ('way', 'sample'),
+}
+
 
 @dataclass(frozen=True)
 class Import:
@@ -68,18 +93,41 @@ def room_of(module: str) -> str:
     return max((room for room in ROOMS if room and is_inside(module, room)), key=len, default=module)
 
 
-def read_imports(package: Path) -> list[Import]:
-    """Read the imports of all modules of a package from their source."""
+def read_modules(package: Path) -> dict[str, Path]:
+    """Return the files of a package by their dotted names inside it."""
     files = {}
     for file in package.rglob('*.py'):
         parts = file.relative_to(package).with_suffix('').parts
         files['.'.join(parts[:-1] if parts[-1] == '__init__' else parts)] = file
+    return files
+
+
+def parse(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding='utf-8'))
+
+
+def read_imports(package: Path) -> list[Import]:
+    """Read the imports of all modules of a package from their source."""
+    files = read_modules(package)
     return [
         found
         for module, file in files.items()
-        for statement, lazy in walk_statements(ast.parse(file.read_text(encoding='utf-8')))
+        for statement, lazy in walk_statements(parse(file))
         for found in imports_of(statement, module, file, set(files), lazy, package.name)
     ]
+
+
+def modules_that_import_by_name(package: Path) -> set[str]:
+    """Return the modules in which ``import_module`` or ``__import__`` occurs, however it is reached."""
+
+    def name_of(node: ast.AST) -> str:
+        return str(getattr(node, 'id', None) or getattr(node, 'attr', None) or getattr(node, 'name', None))
+
+    return {
+        module
+        for module, file in read_modules(package).items()
+        if not {'import_module', '__import__'}.isdisjoint(map(name_of, ast.walk(parse(file))))
+    }
 
 
 def walk_statements(node: ast.AST, lazy: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
@@ -154,18 +202,33 @@ def project_breaches(imports: list[Import]) -> set[str]:
     }
 
 
-def written_defaults(source: str) -> list[tuple[str, float]]:
-    """List the numbers that are defaults of arguments or of fields; 0 and 1 switch something off and are left out."""
+def written_defaults(tree: ast.AST) -> list[tuple[str, object]]:
+    """List the numbers, texts, True and False that are defaults of arguments or of fields; None is no value."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             arguments = [*node.args.posonlyargs, *node.args.args]
             found += zip(reversed(arguments), reversed(node.args.defaults), strict=False)
             found += zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
         elif isinstance(node, ast.ClassDef):
             found += ((each.target, each.value) for each in node.body if isinstance(each, ast.AnnAssign))
-    numbers = ((getattr(name, 'arg', None) or name.id, getattr(value, 'value', None)) for name, value in found)
-    return [(name, value) for name, value in numbers if type(value) in (int, float) and value not in (0, 1)]
+    values = ((getattr(name, 'arg', None) or name.id, literal(value)) for name, value in found)
+    return [(name, value) for name, value in values if value is not None]
+
+
+def literal(node: ast.expr | None) -> object:
+    """Return the value of a literal, negative numbers included; None for any other expression."""
+    try:
+        return ast.literal_eval(node) if node is not None else None
+    except ValueError:
+        return None
+
+
+def repeats_a_term(name: str) -> bool:
+    """Return whether an argument of a loss is a setting of a term, such as ``gamma`` or ``positive_scale``."""
+    kinds = [kind for kind in vars(terms).values() if isinstance(kind, type) and issubclass(kind, terms.Term)]
+    settings = {each.name for kind in kinds for each in fields(kind) if each.default is not MISSING}
+    return {name, *(name.removeprefix(f'{side}_').removesuffix(f'_{side}') for side in SIDES)} & settings != set()
 
 
 @pytest.fixture(scope='module')
@@ -195,16 +258,53 @@ def test_other_projects_stay_in_their_rooms(imports):
     assert project_breaches(imports) == set()
 
 
+def test_modules_that_import_by_name_are_declared():
+    assert modules_that_import_by_name(PACKAGE) == BY_NAME.keys()
+
+
+@pytest.mark.parametrize(
+    'source', ['from importlib import import_module', 'import importlib\nimportlib.import_module(x)', '__import__(x)']
+)
+def test_imports_by_name_are_found(tmp_path, source):
+    (tmp_path / 'a.py').write_text(source)
+    (tmp_path / 'b.py').write_text('import importlib.util')
+    assert modules_that_import_by_name(tmp_path) == {'a'}
+
+
+def defaults_in(*rooms: str) -> dict[str, list[tuple[str, object]]]:
+    """Return the defaults that are written in each file of some rooms."""
+    files = [file for room in rooms for file in sorted((PACKAGE / room).rglob('*.py'))]
+    return {file.relative_to(PACKAGE).as_posix(): written_defaults(parse(file)) for file in files}
+
+
 def test_each_default_of_a_loss_is_written_once():
-    files = [file for room in ('functional', 'losses') for file in sorted((PACKAGE / room).rglob('*.py'))]
-    defaults = Counter(each for file in files for each in written_defaults(file.read_text(encoding='utf-8')))
+    written = [each for found in defaults_in('functional', 'losses').values() for each in found]
+    defaults = Counter(each for each in written if not isinstance(each[1], bool))
     assert ('lamb', 1.5) in defaults
-    assert [default for default, times in defaults.items() if times > 1] == []
+    assert {default for default, times in defaults.items() if times > 1} == ALIKE
+
+
+def test_a_setting_of_a_term_has_its_default_from_the_term():
+    repeated = {
+        f'{file}: {name}={value!r}'
+        for file, found in defaults_in('functional', 'losses').items()
+        if Path(file).stem in TERM_FAMILIES
+        for name, value in found
+        if file in WITHOUT_DEFAULTS or repeats_a_term(name)
+    }
+    assert repeated == set()
 
 
 def test_defaults_are_found_in_functions_and_fields():
-    source = 'class A:\n    lamb: float = 1.5\n    def f(self, a, gamma=4.0, *, b, margin=0.05, scale=1.0, mode=B): ...'
-    assert written_defaults(source) == [('lamb', 1.5), ('gamma', 4.0), ('margin', 0.05)]
+    source = (
+        "class A:\n    lamb: float = 1.5\n    def f(self, a, gamma=-4.0, *, b, on=False, way='x', c=B, d=None): ..."
+    )
+    assert written_defaults(ast.parse(source)) == [('lamb', 1.5), ('gamma', -4.0), ('on', False), ('way', 'x')]
+
+
+def test_settings_of_terms_are_known_by_their_names():
+    assert all(map(repeats_a_term, ('gamma', 'gamma_negative', 'positive_scale', 'detach_weight', 'lamb', 'margin')))
+    assert not any(map(repeats_a_term, ('epsilon', 'spared_margin', 'negative_weight', 'label', 'factor')))
 
 
 @pytest.mark.parametrize(

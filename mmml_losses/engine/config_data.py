@@ -35,7 +35,7 @@ def require_data(cfg: Config, config_file: str) -> list[tuple[dict, BaseDataset]
     """
     found = _build_unloaded(cfg)
     incomplete = [dataset for _, dataset, _ in found if hasattr(dataset, 'missing_files') and dataset.missing_files()]
-    of_others = list(_missing_files_of_others(cfg))
+    of_others = list(_missing_files_of_other_projects(cfg))
     missing = [file for dataset in incomplete for file in dataset.missing_files()] + of_others
     if not missing:
         return [(settings, dataset) for settings, dataset, is_whole in found if is_whole]
@@ -109,7 +109,7 @@ def with_datasets(settings: Any, built: Sequence[tuple[dict, BaseDataset]]) -> A
     return dict(type=load)
 
 
-def _missing_files_of_others(cfg: Config) -> Iterator[str]:
+def _missing_files_of_other_projects(cfg: Config) -> Iterator[str]:
     """Yield paths of missing local annotation files and image folders of other projects' datasets (MMDetection's)."""
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope')):
         others = [settings for settings, kind in _dataset_settings(cfg) if not hasattr(kind, 'missing_files')]

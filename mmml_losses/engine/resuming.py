@@ -43,6 +43,8 @@ from .config_data import hold_out_of, trained_hold_out
 # Settings that results do not depend on.
 PLACES = ('work_dir', 'resume', 'launcher', 'local_rank', 'experiment_name')
 MOST_DIFFERENCES = 8
+# The settings of a loss, terms included, that make another method of it, such as C-LSEP of LSEP.
+VARIANTS = ('positive', 'negative', 'way', 'permanent', 'reading', 'constraint')
 
 Plain = str | float | bool | None
 
@@ -119,7 +121,7 @@ def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
         path: A file or an http(s) address.
         cfg: The config that the checkpoint is used with.
         resume: Whether a training goes on from the checkpoint. Then also raise an error if the checkpoint contains text
-            that MMEngine would run, or lies in ``cfg.work_dir`` and was trained with another type of loss or network.
+            that MMEngine would run, or lies in ``cfg.work_dir`` and was trained with another loss or network.
     """
     address = urlparse(path)
     if address.scheme in ('http', 'https'):
@@ -137,7 +139,7 @@ def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
     _check_network(checkpoint, cfg, must_fit=same_folder)
     if same_folder:
         trained, used = loss_in_text(checkpoint.get('meta', {}).get('cfg')), loss_in_text(cfg.pretty_text)
-        # Other hyper-parameters of the same loss are only warned of: changing them may be intended.
+        # Other hyper-parameters of the same method are only warned of: changing them may be intended.
         if trained is not None and used is not None and describe_loss(trained) != describe_loss(used):
             raise UsageError(
                 f'{cfg.work_dir} holds a training with the loss {describe_loss(trained)}, which cannot be resumed with '
@@ -173,12 +175,15 @@ def _check_network(checkpoint: Mapping, cfg: Config, must_fit: bool) -> None:
 
 
 def describe_loss(loss: Mapping | list | str) -> str:
-    """Return the names of a loss and its parts, such as ``SumLoss(spa=SPALoss)``, from a config or a list of them."""
+    """Return the names of a loss, its parts and variants, such as ``SumLoss(a=LSEPLoss(way=class))``, from a config.
+
+    A list of configs, one per stage of a cascade, gives the names of all.
+    """
     if isinstance(loss, list):
         return ', '.join(map(describe_loss, loss))
     if not isinstance(loss, Mapping):
         return str(loss)
-    parts = loss.get('losses') or {key: loss[key] for key in ('positive', 'negative') if key in loss}
+    parts = loss.get('losses') or {key: loss[key] for key in VARIANTS if key in loss}
     name = str(loss.get('type')).removeprefix(f'{SCOPE}.')
     inside = ', '.join(f'{key}={describe_loss(parts[key])}' for key in sorted(parts))
     return f'{name}({inside})' if inside else name

@@ -115,7 +115,7 @@ def asymmetric_loss(
     gamma_positive: float = AsymmetricPositive.gamma,
     gamma_negative: float = AsymmetricNegative.gamma,
     margin: float = AsymmetricNegative.margin,
-    detach_weight: bool = False,
+    detach_weight: bool = AsymmetricNegative.detach_weight,
 ) -> Tensor:
     r"""Compute ASL, :math:`-y(1 - p)^{\gamma^+}\log p - (1 - y)\,p_m^{\gamma^-}\log(1 - p_m)` (Ridnik et al., 2021).
 

@@ -8,13 +8,16 @@ from .pair import pair_loss
 from .terms import AnyTerm, FocalNegative, FocalPositive, Scaled, Stretched, as_term, bce_negative, bce_positive
 from .weights import (
     BALANCE,
+    BY_CLASS,
     CB_BETA,
     DB_ALPHA,
     DB_BETA,
     DB_KAPPA,
     DB_MU,
     DB_NEGATIVE_SCALE,
+    INVERSE_SQRT,
     LDAM_MAX_MARGIN,
+    LDAM_SCALE,
     SMOOTHING,
     class_balanced_weights,
     frequency_balanced_weights,
@@ -61,7 +64,7 @@ def reweighted_bce_loss(
     targets: Tensor,
     class_frequencies: Tensor,
     num_samples: float | Tensor,
-    mode: str = 'inverse_sqrt',
+    mode: str = INVERSE_SQRT,
     positive: AnyTerm = bce_positive,
     negative: AnyTerm = bce_negative,
 ) -> Tensor:
@@ -85,7 +88,7 @@ def cb_focal_loss(
     targets: Tensor,
     class_frequencies: Tensor,
     beta: float = CB_BETA,
-    mode: str = 'by_class',
+    mode: str = BY_CLASS,
     gamma: float = FocalPositive.gamma,
     balance: float = BALANCE,
 ) -> Tensor:
@@ -185,7 +188,11 @@ def db_focal_loss(
 
 
 def ldam_loss(
-    logits: Tensor, targets: Tensor, class_frequencies: Tensor, max_margin: float = LDAM_MAX_MARGIN, scale: float = 1.0
+    logits: Tensor,
+    targets: Tensor,
+    class_frequencies: Tensor,
+    max_margin: float = LDAM_MAX_MARGIN,
+    scale: float = LDAM_SCALE,
 ) -> Tensor:
     r"""Compute multi-label LDAM, :math:`-y\log\sigma(s(v - \Delta_c)) - (1 - y)\log\sigma(-s v)`, per label, (N, C).
 

@@ -33,13 +33,14 @@ SMOOTHING = 0.1  # of the inverse frequency in weighted BCE
 CB_BETA = 0.9
 DB_ALPHA, DB_BETA, DB_MU, DB_KAPPA, DB_NEGATIVE_SCALE = 0.1, 10.0, 0.3, 0.05, 5.0
 BALANCE = 2.0  # the factor of the focal losses in DB's code
-LDAM_MAX_MARGIN = 0.5
+LDAM_MAX_MARGIN, LDAM_SCALE = 0.5, 1.0
+INVERSE_SQRT, BY_CLASS = 'inverse_sqrt', 'by_class'
 
-REWEIGHTING_MODES = ('inverse', 'inverse_sqrt')
-CLASS_BALANCED_MODES = ('by_class', 'average_n', 'average_w', 'min_n')
+REWEIGHTING_MODES = ('inverse', INVERSE_SQRT)
+CLASS_BALANCED_MODES = (BY_CLASS, 'average_n', 'average_w', 'min_n')
 
 
-def reweighting(class_frequencies: Tensor, num_samples: float | Tensor, mode: str = 'inverse_sqrt') -> Tensor:
+def reweighting(class_frequencies: Tensor, num_samples: float | Tensor, mode: str = INVERSE_SQRT) -> Tensor:
     r"""Return the class weights of RW (reweighting), (C,): :math:`\sqrt{M / n_c}` or :math:`M / n_c`.
 
     Args:
@@ -49,11 +50,11 @@ def reweighting(class_frequencies: Tensor, num_samples: float | Tensor, mode: st
     """
     check_choice('mode', mode, REWEIGHTING_MODES)
     ratio = num_samples / class_frequencies.clamp(min=1)
-    return _once(ratio.sqrt() if mode == 'inverse_sqrt' else ratio)
+    return _once(ratio.sqrt() if mode == INVERSE_SQRT else ratio)
 
 
 def class_balanced_weights(
-    targets: Tensor, class_frequencies: Tensor, beta: float = CB_BETA, mode: str = 'by_class'
+    targets: Tensor, class_frequencies: Tensor, beta: float = CB_BETA, mode: str = BY_CLASS
 ) -> Tensor:
     r"""Return the class-balanced weights, CB, :math:`w(n) = \frac{1 - \beta}{1 - \beta^n}`, of classes or of images.
 
@@ -76,7 +77,7 @@ def class_balanced_weights(
     if not 0 <= beta < 1:
         raise ValueError(f'beta must be in [0, 1), got {beta}')
     counts = class_frequencies.clamp(min=1).unsqueeze(0)
-    if mode == 'by_class':
+    if mode == BY_CLASS:
         return _once(_class_balanced_weight(counts, beta))
     share = targets.detach().clamp(min=0)
     if mode == 'min_n':

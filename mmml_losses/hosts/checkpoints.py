@@ -120,11 +120,11 @@ def check_checkpoint(path: str | Path, *, resume: bool = False) -> dict:
     except pickle.UnpicklingError as error:
         # Only the cause: torch's own text goes on to recommend switching the protection off.
         reason = str(error.__context__ or error).partition('. ')[0]
-        raise CheckpointError(f'checkpoint {path} is refused, loading it could run code: {reason}') from None
+        raise CheckpointError(f'checkpoint {path} is rejected, loading it could run code: {reason}') from None
     except Exception as error:
         raise CheckpointError(f'checkpoint {path} cannot be read, it may be cut off: {error}') from error
     if not isinstance(checkpoint, dict):
         raise CheckpointError(f'checkpoint {path} must hold a dict, got {type(checkpoint).__name__}')
     if resume and 'config' in checkpoint.get('meta', {}):
-        raise CheckpointError(f"checkpoint {path} is refused, resuming it would run the text of its meta['config']")
+        raise CheckpointError(f"checkpoint {path} is rejected, resuming it would run the text of its meta['config']")
     return checkpoint

@@ -73,7 +73,7 @@ def scores_through_loss(head: object) -> bool:
     return getattr(head, 'scores_through_link', False) or all(owner in SCORING_BASES for owner in owners)
 
 
-def dense_heads_ask() -> bool:
+def dense_heads_score_through_loss() -> bool:
     """Return True if MMDetection is 3.3 or newer, whose dense heads get their probabilities from the loss."""
     from mmdet import __version__
 

@@ -140,9 +140,7 @@ class LargeLossCorrection(LargeLoss):
             sample_idx = require_sample_idx(sample_idx, type(self).__name__, len(target))
             self.memory.visit(sample_idx, target, remember=False)
             return target.masked_fill(self._remembered(sample_idx, target) & (target == 0), 1)
-        return target.masked_fill(
-            F.large_losses(logits, target, 1 - self.clean_rate_of(epoch), self.settings['negative']), 1
-        )
+        return target.masked_fill(self.large_losses(logits, target, epoch), 1)
 
     def values(
         self, logits: Tensor, target: Tensor, epoch: int | None = None, sample_idx: Tensor | None = None, **kwargs

@@ -17,7 +17,7 @@ class LabelPairRegularizer(MultiLabelLoss):
 
     Each pair of a positive and a negative label of a sample costs -log(sigmoid(u - v)), where u and v are their
     log-odds. The sum is divided by T (T - 1) / 2 for T known labels. Probabilities come from the regulariser's own link
-    if given, else from that of its :class:`SumLoss`, else from the sigmoid.
+    if given, else from the link of its :class:`SumLoss`, else from the sigmoid.
 
     Args:
         **kwargs: Those of :class:`MultiLabelLoss`; ``loss_weight`` is the paper's lambda, ``'mean'`` is over samples.
@@ -39,7 +39,7 @@ class ExpectedPositiveRegularizer(MultiLabelLoss):
     samples. ``avg_factor`` divides this sum, under ``'mean'``. The predicted number leaves out unknown labels and
     labels of weight 0. All other weights of a sample must be equal. The value of a sample without known labels is 0.
 
-    Probabilities come from its own link if given, else from that of its :class:`SumLoss`, else from the sigmoid.
+    Probabilities come from its own link if given, else from the link of its :class:`SumLoss`, else from the sigmoid.
 
     Args:
         expected_positives: The expected number of positive labels of a sample.
@@ -70,7 +70,7 @@ class ConsistencyRegularizer(MultiLabelLoss):
     It is summed over all pairs of views and all labels but unknown ones (-1). A call needs the logits of the first view
     as ``cls_score`` and a list of logits, one tensor per other view, as ``views`` (see ``MultiViewClassifier``).
 
-    Probabilities come from its own link if given, else from that of its :class:`SumLoss`, else from the sigmoid.
+    Probabilities come from its own link if given, else from the link of its :class:`SumLoss`, else from the sigmoid.
 
     Args:
         **kwargs: Those of :class:`MultiLabelLoss`; ``loss_weight`` is the paper's alpha, ``'mean'`` is over samples.

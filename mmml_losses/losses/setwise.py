@@ -1,4 +1,4 @@
-"""Losses that compare positive with negative labels: those of each sample, those of each class, or all."""
+"""Losses that compare positive with negative labels: of each sample, of each class, or of the batch."""
 
 import torch
 from mmengine.dist import get_world_size

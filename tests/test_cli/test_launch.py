@@ -430,7 +430,7 @@ def test_a_checkpoint_behind_a_url_is_checked_like_a_local_one(server, tmp_path,
     torch.save(dict(state_dict=Foreign()), folder / 'foreign.pth')
     local = safe_checkpoint(f'{address}/good.pth', Config())
     assert torch.load(local, weights_only=True) == dict(state_dict={})
-    with pytest.raises(CheckpointError, match=r'foreign\.pth is refused'):
+    with pytest.raises(CheckpointError, match=r'foreign\.pth is rejected'):
         safe_checkpoint(f'{address}/foreign.pth', Config())
     with pytest.raises(UsageError, match=r'missing\.pth could not be downloaded'):
         safe_checkpoint(f'{address}/missing.pth', Config())

@@ -220,7 +220,7 @@ BOXES = [
     (5, 3, 0, [0, 0, 12, 10]),
     (5, 17, 1, [2, 2, 4, 4]),
     (5, 3, 0, [0, 0, 0.5, 9]),  # less than a pixel wide
-    (5, 3, 0, [12, 0, 3, 3]),  # beside the image
+    (5, 3, 0, [12, 0, 3, 3]),  # outside the image
     (5, 3, 0, [-2, 4, 3, 3]),
     (5, 17, 0, [3, 3, 4, 4], dict(area=0)),  # an outline without a pixel
     (5, 17, 0, [3, 3, 4, 4], dict(ignore=1)),

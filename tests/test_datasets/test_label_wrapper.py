@@ -32,7 +32,7 @@ class ChosenAndChanged(Chosen):
 
 
 class Marks:
-    """Stands in a pipeline and leaves its mark."""
+    """Transform of a pipeline that leaves its mark."""
 
     def __init__(self, mark):
         self.mark = mark

@@ -29,7 +29,7 @@ def boxes_of(info, ignore=0):
 
 
 class Fixed(LabelWrapper):
-    """Serves the labels that it is given."""
+    """Return the labels that it is given."""
 
     def __init__(self, dataset, labels):
         self.given = np.array(labels, dtype=np.int8)
@@ -89,7 +89,7 @@ def test_nested_wrappers_and_those_of_mmengine():
     mixed = SinglePositive(ConcatDataset([detection(), Toy()]))
     assert np.array_equal(read_label_changes(mixed).true, array(ROWS + ROWS))
     assert len(set(boxes_of(mixed[4]))) == len(mixed[10]['gt_label']) == 1
-    # Beside labels, boxes follow as well.
+    # With the labels, the boxes follow as well.
     both = SinglePositive(Toy([dict(gt_label=[0, 2], instances=[box(0), box(2)])]))[0]
     assert boxes_of(both) == both['gt_label']
 

@@ -79,7 +79,7 @@ def test_areas_follow_the_samples():
     assert np.array_equal(np.isnan(areas), array(ROWS)[list(Chosen.ORDER)] == 0)
     assert np.isnan(read_labels(ConcatDataset([with_areas(), more()]), with_areas=True).areas[6:]).all()
     assert read_labels(Toy(), with_areas=True).areas is None
-    # The list beside the labels stays beside them.
+    # The list next to the labels stays next to them.
     item = MissingLabels(with_areas(), 0.5, order='smallest_first')[4]
     assert (item['gt_label'], item['label_areas']) == ([1, 2, 3], [0.4, 0.2, 0.3])
 

@@ -1,4 +1,4 @@
-"""MissingBoxes hides as many boxes as it says, those that it says, and the same ones every time."""
+"""MissingBoxes hides the documented number and choice of boxes, and the same ones every time."""
 
 import pickle
 from itertools import chain

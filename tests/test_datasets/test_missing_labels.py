@@ -1,4 +1,4 @@
-"""MissingLabels hides as many positives as it says, those that it says, and the same ones every time."""
+"""MissingLabels hides the documented number and choice of positives, and the same ones every time."""
 
 import math
 

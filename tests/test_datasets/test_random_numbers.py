@@ -1,5 +1,6 @@
 """The random numbers of the label wrappers belong to samples and classes, and never change."""
 
+import sys
 from hashlib import blake2b
 
 import numpy as np
@@ -65,3 +66,11 @@ def test_the_numbers_are_uniform_and_classes_independent():
 
 def test_nothing_to_draw():
     assert uniform_numbers(0, 'x', [], np.array([], dtype=int), np.array([], dtype=int)).shape == (0,)
+
+
+def test_the_former_place_and_name_work_with_one_warning(monkeypatch):
+    monkeypatch.delitem(sys.modules, 'mmml_losses.datasets.labels.draws', raising=False)
+    with pytest.warns(UserWarning, match='is now labels.random_numbers.uniform_numbers') as caught:
+        from mmml_losses.datasets.labels.draws import uniform_draws
+    assert uniform_draws is uniform_numbers
+    assert len(caught) == 1

@@ -59,7 +59,7 @@ def file(tmp_path):
 
 
 class MarkRows:
-    """Stands in a pipeline and notes what it was given."""
+    """Transform of a pipeline that notes what it was given."""
 
     def __init__(self, mark='seen'):
         self.mark = mark

@@ -296,7 +296,7 @@ def build(tmp_path):
 
 @pytest.mark.parametrize('reader', WRITERS)
 def test_an_image_below_the_folder_is_read(build, reader, tmp_path):
-    """The smallest datasets are right, so that below it is the name that is refused."""
+    """The smallest datasets are right, so that below it is the name that is rejected."""
     dataset = build(reader, 'a')
     info = dataset.get_data_info(0)
     assert len(dataset) == 1

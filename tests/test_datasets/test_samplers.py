@@ -50,7 +50,7 @@ class OnlyLast(LabelWrapper):
 
 
 class Foreign:
-    """A dataset that only says which classes its samples have."""
+    """A dataset that only has the classes of its samples."""
 
     def __init__(self, rows):
         self.rows = rows

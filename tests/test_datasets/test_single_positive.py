@@ -1,4 +1,4 @@
-"""SinglePositive leaves one positive, drawn as it says."""
+"""SinglePositive leaves one positive, drawn as documented."""
 
 import numpy as np
 import pytest

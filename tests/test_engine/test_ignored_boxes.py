@@ -64,7 +64,7 @@ def test_an_image_must_keep_a_known_box(scenes):
     partly = PartialLabels(kept, known_ratio=0.3)
     with pytest.raises(ValueError, match='must leave a known box in each image with unknown ones'):
         check_ignored_boxes(seeing, partly)
-    # Those of the images that are served count.
+    # The images that the dataset returns count.
     some = [number for number in range(images) if known_boxes(partly.get_data_info(number))]
     check_ignored_boxes(seeing, partly.get_subset(some))
     check_ignored_boxes(seeing, MissingLabels(scenes, 0.5, 'bernoulli', hidden='unknown', keep_one=True))
@@ -132,7 +132,7 @@ def test_classifiers_know_unknown_labels(scenes):
 
 @pytest.mark.needs_mmdet
 def test_every_head_is_looked_at():
-    """An RPN of FCOS beside a RoI head that looks, and RepPoints, which classifies by its second assigner."""
+    """An RPN of FCOS next to a RoI head that looks, and RepPoints, which classifies by its second assigner."""
     seeing, blind = SimpleNamespace(ignore_iof_thr=0.5), SimpleNamespace(ignore_iof_thr=-1)
     faster_rcnn = read_detector('faster_rcnn', 0.5)
     faster_rcnn.rpn_head = build_detector(detector_config('fcos', BCE)).bbox_head

@@ -66,7 +66,7 @@ class Vectors(BaseDataset):
 
 
 class Served(LabelWrapper):
-    """Serves the labels that it is given."""
+    """Return the labels that it is given."""
 
     def __init__(self, dataset, labels):
         self.labels = labels

@@ -162,6 +162,10 @@ def text_of(loss: str) -> str:
 SPA_LPR = "dict(type='mmml_losses.SumLoss', losses=dict(spa=dict(type='SPALoss'), lpr=dict(type='LPR', margin=2.0)))"
 PAIR = "dict(type='mmml_losses.PairLoss', positive='bce', negative=dict(type='hill', lamb=1.0))"
 HILL = "dict(type='mmml_losses.HillLoss', margin=0.5)"
+LSEP, LARGE, SMOOTHED, DR = (
+    f"dict(type='mmml_losses.{name}')"
+    for name in ('LSEPLoss', 'LargeLossCorrection', 'LabelSmoothingBCELoss', 'DRLoss')
+)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +174,10 @@ HILL = "dict(type='mmml_losses.HillLoss', margin=0.5)"
         (SPA_LPR, HILL, ('SumLoss(lpr=LPR, spa=SPALoss)', 'HillLoss')),
         (SPA_LPR, SPA_LPR.replace("'SPALoss'", "'BCELoss'"), ('lpr=LPR, spa=SPALoss', 'lpr=LPR, spa=BCELoss')),
         (PAIR, PAIR.replace("'bce'", "'spa'"), ('PairLoss(negative=hill, positive=bce)', 'positive=spa')),
+        (LSEP, LSEP.replace(')', ", way='class')"), ('LSEPLoss', 'LSEPLoss(way=class)')),
+        (LARGE.replace(')', ', permanent=True)'), LARGE, ('LargeLossCorrection(permanent=True)',)),
+        (SMOOTHED.replace(')', ", reading='paper')"), SMOOTHED, ('LabelSmoothingBCELoss(reading=paper)',)),
+        (DR, DR.replace(')', ', constraint=None)'), ('DRLoss(constraint=None)',)),
         (HILL, HILL.replace('0.5', '1.0'), None),  # other hyper-parameters may be intended
         (HILL, HILL, None),
     ],

@@ -40,7 +40,7 @@ class Listed(BaseDataset):
 
 
 class Sharing(BCELoss):
-    """Counts how often it was told to share."""
+    """Count the calls of ``synchronize``."""
 
     def __init__(self):
         super().__init__()

@@ -146,7 +146,7 @@ def test_images_of_detections_count_once_too():
         ([], 3, None, False),
         ([0, 1, 2, 0], 3, None, False),  # in place already
         ([2, 0, 2, 1], 3, [2, 0, 3, 1], False),
-        ([1, 0], 3, None, False),  # the evaluation is of less than the dataset, which is told elsewhere
+        ([1, 0], 3, None, False),  # the evaluation is of less than the dataset, which another message reports
         ([0, -1, 2, 1], 3, None, False),
         ([0, 3, 2, 1], 3, None, False),
         ([0, 1, 2, 0, 1, 0], 5, None, False),  # two datasets in one, and the first again

@@ -96,7 +96,7 @@ def test_extreme_scores_are_ranked_exactly(dtype, path):
     labels = rng.integers(-1, 2, scores.shape)
     expected = reference(scores, labels)
     np.testing.assert_allclose(average_precision(scores, labels), expected, rtol=1e-12)
-    # Infinities rank like one more step beyond the largest numbers; scikit-learn refuses them.
+    # Infinities rank like one more step beyond the largest numbers; scikit-learn rejects them.
     infinite = np.where(scores == limits.max, np.inf, np.where(scores == limits.min, -np.inf, scores)).astype(dtype)
     np.testing.assert_allclose(average_precision(infinite, labels), expected, rtol=1e-12)
     np.testing.assert_allclose(micro_average_precision(infinite, labels), pooled_reference(scores, labels), rtol=1e-12)

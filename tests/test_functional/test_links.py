@@ -75,7 +75,7 @@ def test_inverse_links_go_back(name, parameters):
 
 @pytest.mark.parametrize('value', [0.0, 1.0, 1.5, float('nan')])
 @pytest.mark.parametrize('inverse', [F.spa_inverse_link, partial(F.phi_inverse_link, margin=0.0)])
-def test_inverse_refuses_what_no_logit_reads_as(inverse, value):
+def test_inverse_rejects_what_no_logit_reads_as(inverse, value):
     with pytest.raises(ValueError, match=r'probabilities must be inside \(0, 1\)'):
         inverse(torch.tensor([0.5, value]))
 

@@ -1,4 +1,4 @@
-"""Every loss function against the registered loss of its name, with settings that are not the defaults."""
+"""Every registered loss and its function against a formula in plain torch, with settings that are not the defaults."""
 
 import pytest
 import torch
@@ -6,6 +6,7 @@ import torch
 from mmml_losses import functional as F
 from mmml_losses.losses import MultiLabelLoss
 from mmml_losses.registry import LOSSES
+from tests.helpers import formulas
 from tests.helpers.losses_table import example
 
 COUNTS = [12.0, 3.0, 700.0, 55.0, 240.0]
@@ -63,39 +64,85 @@ SAME_SETTINGS = [
 ]
 
 
+# The formula of each function in plain torch, with the same settings.
+FORMULAS = {
+    'bce_loss': formulas.bce,
+    'label_smoothing_bce_loss': formulas.label_smoothing,
+    'wan_loss': formulas.wan,
+    'focal_loss': formulas.focal,
+    'asymmetric_loss': formulas.asl,
+    'focal_margin_loss': formulas.focal_margin,
+    'mse_negative_loss': formulas.mse_negative,
+    'hill_loss': formulas.hill,
+    'spa_loss': formulas.spa,
+    'las_loss': formulas.las,
+    'pair_loss': formulas.pair,
+    'em_loss': formulas.em,
+    'weighted_bce_loss': formulas.weighted_bce,
+    'reweighted_bce_loss': formulas.reweighted_bce,
+    'cb_focal_loss': formulas.cb_focal,
+    'db_loss': formulas.db,
+    'db_focal_loss': formulas.db_focal,
+    'ldam_loss': formulas.ldam,
+    'lsep_loss': formulas.lsep,
+    'zlpr_loss': formulas.multi_similarity,
+    'multi_similarity_loss': formulas.multi_similarity,
+    'two_way_loss': formulas.two_way,
+    'softmax_loss': formulas.softmax,
+    'circle_loss': formulas.circle,
+    'dr_loss': formulas.dr,
+    'label_pair_regularizer': formulas.label_pairs,
+}
+PLAIN_TERMS = dict(positive=formulas.focal_margin_positive, negative=formulas.hill_negative)
+
+
+# Each of the following returns the loss of the module, of the function and of the formula.
+
+
 def of_splc(logits, targets):
     settings = dict(**TERMS, threshold=0.7)
     loss = LOSSES.build(dict(type='SPLCLoss', reduction='sum', change_epoch=2, **settings))
     spared = F.splc_loss(logits, targets, **settings, spared_margin=1.0).sum()
     before = F.pair_loss(logits, targets, **TERMS).sum()
-    return loss(logits, targets, epoch=2) + 2 * loss(logits, targets, epoch=1), spared + 2 * before
+    formula = formulas.splc(logits, targets, **PLAIN_TERMS, threshold=0.7, margin=1.0).sum()
+    plain = formulas.pair(logits, targets, **PLAIN_TERMS).sum()
+    found = loss(logits, targets, epoch=2) + 2 * loss(logits, targets, epoch=1)
+    return found, spared + 2 * before, formula + 2 * plain
 
 
 def of_splc_by_another_link(logits, targets):
     terms = dict(positive=F.spa_positive, negative=F.spa_negative)
-    loss = LOSSES.build(dict(type='SPLCLoss', reduction='sum', margin_for_pseudo=True, **terms))
+    loss = LOSSES.build(dict(type='SPLCLoss', reduction='sum', margin_for_pseudo=True, threshold=0.7, **terms))
     log_odds = F.spa_logit_probabilities(logits)
-    return loss(logits, targets, epoch=1), F.splc_loss(logits, targets, **terms, logit_probabilities=log_odds).sum()
+    expected = F.splc_loss(logits, targets, **terms, threshold=0.7, logit_probabilities=log_odds).sum()
+    terms = dict(positive=formulas.spa_positive, negative=formulas.spa_negative)
+    formula = formulas.splc(logits, targets, **terms, threshold=0.7, probabilities=log_odds.sigmoid()).sum()
+    return loss(logits, targets, epoch=1), expected, formula
 
 
 def of_lasd(logits, targets):
     settings = dict(positive_leverage=0.4, threshold=0.7, gamma_positive=1.0, gamma_negative=2.5)
+    leverages = 0.3, (1 + 0.4 * (1.7 - 1)) / (logits.size(1) - 1.7)
     loss = LOSSES.build(dict(type='LASDLoss', reduction='sum', negative_leverage=0.3, **settings))
     balanced = LOSSES.build(dict(type='LASDLoss', reduction='sum', expected_positives=1.7, **settings))
-    expected = F.lasd_loss(logits, targets, negative_leverage=0.3, **settings)
-    leverage = F.balanced_leverage(0.4, 1.7, logits.size(1))
-    expected_balanced = F.lasd_loss(logits, targets, negative_leverage=leverage, **settings)
-    return loss(logits, targets) + 2 * balanced(logits, targets), expected.sum() + 2 * expected_balanced.sum()
+    expected, formula = (
+        [function(logits, targets, negative_leverage=leverage, **settings).sum() for leverage in leverages]
+        for function in (F.lasd_loss, formulas.lasd)
+    )
+    found = loss(logits, targets) + 2 * balanced(logits, targets)
+    return found, expected[0] + 2 * expected[1], formula[0] + 2 * formula[1]
 
 
 def of_rejection(logits, targets):
     loss = LOSSES.build(dict(type='LargeLossRejection', reduction='sum', relative_increase=0.05, **TERMS))
-    return loss(logits, targets, epoch=3), F.large_loss_rejection(logits, targets, 0.85, **TERMS).sum()
+    expected = F.large_loss_rejection(logits, targets, 0.85, **TERMS).sum()
+    return loss(logits, targets, epoch=3), expected, formulas.rejection(logits, targets, 0.85, **PLAIN_TERMS).sum()
 
 
 def of_correction(logits, targets):
     loss = LOSSES.build(dict(type='LargeLossCorrection', reduction='sum', clean_rate=0.7, **TERMS))
-    return loss(logits, targets), F.large_loss_correction(logits, targets, 0.7, **TERMS).sum()
+    expected = F.large_loss_correction(logits, targets, 0.7, **TERMS).sum()
+    return loss(logits, targets), expected, formulas.correction(logits, targets, 0.7, **PLAIN_TERMS).sum()
 
 
 def of_permanent_correction(logits, targets):
@@ -105,7 +152,10 @@ def of_permanent_correction(logits, targets):
     found = [loss(logits * sign, targets, epoch=1, sample_idx=samples) for sign in (1, -1)]
     first, corrected = F.large_loss_permanent_correction(logits, targets, **settings)
     second, _ = F.large_loss_permanent_correction(-logits, targets, corrected=corrected, **settings)
-    return found[0] + 2 * found[1], first.sum() + 2 * second.sum()
+    kept = targets.masked_fill(formulas.large(formulas.hill_negative(logits), targets, 0.1), 1)
+    formula = formulas.correction(logits, targets, 0.9, **PLAIN_TERMS).sum()
+    formula = formula + 2 * formulas.correction(-logits, kept, 0.9, **PLAIN_TERMS).sum()
+    return found[0] + 2 * found[1], first.sum() + 2 * second.sum(), formula
 
 
 def of_em_apl(logits, targets):
@@ -115,16 +165,25 @@ def of_em_apl(logits, targets):
     context = dict(sample_idx=torch.arange(len(logits)))
     loss(logits, targets, epoch=0, **context)
     found = loss(logits, targets, epoch=1, **context)
-    soft = loss.corrected_targets(logits, targets, **context)
-    assert ((targets == 0) & (soft > 0)).any()
-    pseudo_negatives = torch.where(targets == 0, soft, -1)
-    return found, F.em_apl_loss(logits, targets, pseudo_negatives, alpha=0.7, beta=0.3).sum()
+    # In the first of two epochs, half of the half of the unobserved labels of each class: those of lowest logit.
+    pseudo_negatives = torch.full_like(targets, -1)
+    for label, column in enumerate(logits.detach().T):
+        unobserved = [row for row in column.argsort().tolist() if targets[row, label] == 0]
+        for row in unobserved[: round(len(unobserved) / 4)]:
+            pseudo_negatives[row, label] = column[row].half().to(column).sigmoid()
+    assert (pseudo_negatives > 0).any()
+    settings = dict(alpha=0.7, beta=0.3)
+    expected, formula = (
+        function(logits, targets, pseudo_negatives, **settings).sum() for function in (F.em_apl_loss, formulas.em_apl)
+    )
+    return found, expected, formula
 
 
 def of_epr(logits, targets):
     loss = LOSSES.build(dict(type='EPRLoss', expected_positives=1.7, regularizer_weight=0.6))
     values, penalty = F.epr_loss(logits, targets, 1.7)
-    return loss(logits, targets), values.sum() / (targets >= 0).sum() + 0.6 * penalty
+    expected = values.sum() / (targets >= 0).sum() + 0.6 * penalty
+    return loss(logits, targets), expected, formulas.epr(logits, targets, 1.7, 0.6)
 
 
 def of_role(logits, targets):
@@ -134,19 +193,22 @@ def of_role(logits, targets):
     loss.see_training_labels(targets, samples)
     estimates = loss.label_estimator.detach().to(logits)
     values, penalty = F.role_loss(logits, targets, estimates, 1.7)
-    return loss(logits, targets, sample_idx=samples), values.sum() / (targets >= 0).sum() + 0.6 * penalty
+    expected = values.sum() / (targets >= 0).sum() + 0.6 * penalty
+    return loss(logits, targets, sample_idx=samples), expected, formulas.role(logits, targets, estimates, 1.7, 0.6)
 
 
 def of_expected_positives(logits, targets):
     loss = LOSSES.build(dict(type='ExpectedPositiveRegularizer', expected_positives=1.7))
-    return loss(logits, targets), F.expected_positive_regularizer(logits.sigmoid(), 1.7, targets)
+    expected = F.expected_positive_regularizer(logits.sigmoid(), 1.7, targets)
+    return loss(logits, targets), expected, formulas.expected_positives(logits.sigmoid(), targets, 1.7)
 
 
 def of_consistency(logits, targets):
     views = [logits.detach().flip(0), 0.5 * logits.detach()]
     outputs = [each.sigmoid() for each in (logits, *views)]
     loss = LOSSES.build(dict(type='ConsistencyRegularizer', reduction='sum'))
-    return loss(logits, targets, views=views), F.consistency_regularizer(outputs, targets).sum()
+    expected = F.consistency_regularizer(outputs, targets).sum()
+    return loss(logits, targets, views=views), expected, formulas.consistency(outputs, targets)
 
 
 # Functions whose arguments are not the settings of the loss: the loss and what the function gives.
@@ -170,10 +232,12 @@ def batch():
     return logits, targets
 
 
-def assert_same(found, expected, logits):
-    torch.testing.assert_close(found, expected)
-    slopes = (torch.autograd.grad(loss, logits, retain_graph=True)[0] for loss in (found, expected))
-    torch.testing.assert_close(*slopes)
+def assert_same(logits, of_module, of_function, of_formula):
+    (expected,) = torch.autograd.grad(of_formula, logits, retain_graph=True)
+    assert expected.isfinite().all()
+    for loss in (of_module, of_function):
+        torch.testing.assert_close(loss, of_formula)
+        torch.testing.assert_close(torch.autograd.grad(loss, logits, retain_graph=True)[0], expected)
 
 
 def test_every_loss_function_is_compared():
@@ -189,15 +253,17 @@ def test_every_registered_loss_is_compared():
 
 
 @pytest.mark.parametrize(('function', 'kind', 'settings'), SAME_SETTINGS)
-def test_a_loss_is_its_function(function, kind, settings):
+def test_a_loss_and_its_function_are_the_formula(function, kind, settings):
     logits, targets = batch()
     loss = LOSSES.build(dict(type=kind, reduction='sum', **settings))
     values = getattr(F, function)(logits, targets, **settings)
-    expected = sum(part.sum() for part in (values if isinstance(values, tuple) else (values,)))
-    assert_same(loss(logits, targets), expected, logits)
+    of_function = sum(part.sum() for part in (values if isinstance(values, tuple) else (values,)))
+    plain = settings | PLAIN_TERMS if 'positive' in settings else settings
+    of_formula = FORMULAS[function](logits, targets, **plain).sum()
+    assert_same(logits, loss(logits, targets), of_function, of_formula)
 
 
 @pytest.mark.parametrize('call', [call for calls in OWN_CALLS.values() for call in calls])
-def test_a_loss_with_other_arguments_is_its_function(call):
+def test_a_loss_with_other_arguments_and_its_function_are_the_formula(call):
     logits, targets = batch()
-    assert_same(*call(logits, targets), logits)
+    assert_same(logits, *call(logits, targets))

@@ -555,7 +555,7 @@ def test_counts_are_of_sets_with_a_positive_or_a_known_label():
         (dr_loss, dict(constraint='none'), "constraint must be one of .*, got 'none'"),
     ],
 )
-def test_bad_arguments_are_refused(function, arguments, message):
+def test_bad_arguments_are_rejected(function, arguments, message):
     with pytest.raises(ValueError, match=message):
         function(*example(), **arguments)
 

@@ -1,6 +1,8 @@
 """Tests of terms, values and derivatives against the plain formula, and of how two terms are joined."""
 
 import pickle
+import re
+import warnings
 from dataclasses import dataclass
 from functools import partial
 
@@ -228,3 +230,39 @@ def test_a_backward_pass_can_be_repeated():
     loss = F.hill_loss(logits, torch.ones(3, 4)).sum()
     first, second = (torch.autograd.grad(loss, logits, retain_graph=True)[0] for _ in range(2))
     assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ('former', 'settings', 'term'),
+    [
+        ('scaled', dict(term=F.hill_negative, factor=0.3), F.Scaled(F.hill_negative, 0.3)),
+        ('stretched', dict(term=F.hill_negative, slope=3.0), F.Stretched(F.hill_negative, 3.0)),
+        ('smoothed_bce', dict(label=0.9), F.SmoothedBCE(0.9)),
+    ],
+)
+def test_a_former_function_of_a_term_works_with_one_warning(monkeypatch, former, settings, term):
+    monkeypatch.delitem(vars(F), former, raising=False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('always')
+        exec(f'from mmml_losses.functional import {former}')
+        function = partial(getattr(F, former), **settings)
+    assert [str(each.message) for each in caught] == [
+        f'mmml_losses.functional.{former} is superseded by the term {type(term).__name__}'
+    ]
+    logits, targets = torch.randn(3, 4), torch.zeros(3, 4)
+    torch.testing.assert_close(function(logits), term(logits))
+    torch.testing.assert_close(F.pair_loss(logits, targets, negative=function), term(logits))
+
+
+@pytest.mark.parametrize('former', F.FORMER_PAIRS)
+def test_a_former_pair_of_terms_names_its_classes(former):
+    with pytest.raises(AttributeError, match=rf'no attribute {former!r}; use the terms \w+') as error:
+        getattr(F, former)
+    named = [name for name in re.findall(r'[A-Z]\w+', str(error.value))]
+    assert named
+    assert set(named) <= set(F.__all__)
+
+
+def test_other_names_are_unknown():
+    with pytest.raises(AttributeError, match=r"'mmml_losses\.functional' has no attribute 'hill_term'$"):
+        _ = F.hill_term

@@ -111,7 +111,7 @@ def test_unknown_labels_change_nothing(example, name):
     other = LOSSES[name](torch.where(unknown, 50.0, logits), targets)
     assert (values[unknown] == 0).all()
     torch.testing.assert_close(other, values)
-    # An unknown label is no positive: known labels weigh what they weigh beside a negative.
+    # An unknown label is no positive: known labels weigh what they weigh next to a negative.
     torch.testing.assert_close(LOSSES[name](logits, targets.clamp(min=0))[~unknown], values[~unknown])
 
 
@@ -247,6 +247,6 @@ def test_stretched_terms_take_any_function():
         (lambda: W.class_balanced_weights(torch.zeros(1, 5), COUNTS, beta=1.0), r'beta must be in \[0, 1\), got 1.0'),
     ],
 )
-def test_bad_arguments_are_refused(call, message):
+def test_bad_arguments_are_rejected(call, message):
     with pytest.raises(ValueError, match=message):
         call()

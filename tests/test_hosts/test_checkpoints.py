@@ -69,7 +69,7 @@ def test_one_cycle_schedules_load_under_protection(tmp_path, strategy):
 
 
 def test_one_cycle_schedules_load_whichever_getattr_torch_takes():
-    """Where onedl-mmengine lists the real one beside ours, torch takes one of them."""
+    """Where onedl-mmengine lists the real one next to ours, torch takes one of them."""
     stand_in = checkpoints._OneCycleFunctions
     for name in ('_annealing_cos', '_annealing_linear'):
         assert getattr(stand_in, name) is getattr(OneCycleParamScheduler, name)
@@ -92,7 +92,7 @@ def test_a_foreign_class_is_still_rejected(tmp_path, content, reason):
     torch.save(dict(state_dict={}, meta=content), tmp_path / 'foreign.pth')
     with pytest.raises(pickle.UnpicklingError):
         torch.load(tmp_path / 'foreign.pth')
-    with pytest.raises(CheckpointError, match=f'foreign.pth is refused, loading it could run code: .*{reason}'):
+    with pytest.raises(CheckpointError, match=f'foreign.pth is rejected, loading it could run code: .*{reason}'):
         checkpoints.check_checkpoint(tmp_path / 'foreign.pth')
 
 
@@ -105,7 +105,7 @@ def test_a_missing_checkpoint_is_named(tmp_path):
 @pytest.mark.parametrize('content', [b'', b'some text', b'PK\x03\x04 cut off'])
 def test_an_unreadable_checkpoint_is_named(tmp_path, content):
     (tmp_path / 'broken.pth').write_bytes(content)
-    with pytest.raises(CheckpointError, match=r'broken\.pth (cannot be read|is refused)'):
+    with pytest.raises(CheckpointError, match=r'broken\.pth (cannot be read|is rejected)'):
         checkpoints.check_checkpoint(tmp_path / 'broken.pth')
 
 

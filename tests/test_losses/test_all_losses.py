@@ -45,7 +45,7 @@ LINEAR_IN_THE_TARGET = {
 WITHOUT_BUCKETS = [name for name in TABLE if not TABLE[name].get('bucket_size')]
 # One value a sample, so that a weight of the sample is a factor of it.
 BY_SAMPLE = [*POINTWISE, 'lsep', 'zlpr', 'softmax', 'multi_similarity', 'circle', 'lpr', 'lpr_on_spa', 'consistency']
-# Their gradient leaves a part out on purpose: a detached weight, or a belief that is no function of the logits.
+# Their gradient leaves a part out on purpose: a detached weight, or a pseudo-label that is no function of the logits.
 NOT_A_DERIVATIVE = ['asl_detached', 'focal_detached', 'circle', 'role']
 
 
@@ -227,7 +227,7 @@ def test_index_targets_are_one_hot(name):
     torch.testing.assert_close(evaluate(name, logits, indices), evaluate(name, logits, one_hot(indices, 5)))
 
 
-def test_background_is_a_row_of_zeros_or_refused(name):
+def test_background_is_a_row_of_zeros_or_rejected(name):
     logits, _ = example()
     indices = torch.tensor([0, 4, 5, 2, 5, 1])  # 5 is background
     loss = build(name)
@@ -368,7 +368,7 @@ def test_sample_weights_scale_samples_in_a_sum():
         torch.testing.assert_close(evaluate('spa_lpr', logits, targets, form, reduction_override='sum'), expected)
 
 
-def test_soft_targets_are_refused_in_a_sum_with_a_part_that_has_none():
+def test_soft_targets_are_rejected_in_a_sum_with_a_part_that_has_none():
     logits, targets = example()
     with pytest.raises(ValueError, match='LabelPairRegularizer must be 1, 0 or -1'):
         evaluate('spa_lpr', logits, targets * 0.5)
@@ -393,7 +393,7 @@ def test_soft_targets_mix_the_two_terms(name):
 
 
 @pytest.mark.parametrize('name', [name for name in SINGLE if not build(name).soft_targets])
-def test_soft_targets_are_refused_where_undefined(name):
+def test_soft_targets_are_rejected_where_undefined(name):
     logits, targets = example()
     with pytest.raises(ValueError, match=f'{TABLE[name]["type"]} must be 1, 0 or -1'):
         evaluate(name, logits, targets * 0.5)
@@ -417,12 +417,12 @@ def test_targets_of_any_dtype(name, dtype):
         (torch.tensor([0, 1, 2, 3, 4, -2]), r'target indices must be in \[0, 5\].* got -2 to 4'),
     ],
 )
-def test_impossible_targets_are_refused(name, targets, message):
+def test_impossible_targets_are_rejected(name, targets, message):
     with pytest.raises(ValueError, match=message):
         evaluate(name, torch.zeros(6, 5), targets)
 
 
-def test_logits_that_are_not_numbers_are_refused_with_their_position(name):
+def test_logits_that_are_not_numbers_are_rejected_with_their_position(name):
     logits, targets = example()
     logits = logits.detach()
     logits[4, 2] = logits[5, 0] = math.nan
@@ -445,7 +445,7 @@ def test_inputs_are_not_looked_at_without_check_inputs(name, monkeypatch):
     assert evaluate(name, logits, targets, loss_arguments=dict(check_inputs=False)).isfinite()
 
 
-def test_other_bad_arguments_are_refused(name):
+def test_other_bad_arguments_are_rejected(name):
     logits, targets = example()
     with pytest.raises(ValueError, match=r'weight must be of shape \(6,\), \(6, 5\) or \(30,\), got \(4,\)'):
         evaluate(name, logits, targets, torch.ones(4))

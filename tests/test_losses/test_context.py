@@ -1,4 +1,4 @@
-"""Where losses learn the epoch and the samples from, and what they say when nobody tells them."""
+"""Where losses get the epoch and the samples from, and their errors where nothing provides them."""
 
 import pytest
 import torch
@@ -55,6 +55,6 @@ def test_an_empty_batch_has_no_indices():
         (torch.tensor([1, 2, 3]), 'must name the 2 samples of the batch, got 3 indices'),
     ],
 )
-def test_other_indices_are_refused(sample_idx, message):
+def test_other_indices_are_rejected(sample_idx, message):
     with pytest.raises(ValueError, match=message):
         require_sample_idx(sample_idx, 'SomeLoss', batch_size=2)

@@ -16,7 +16,7 @@ def batch():
     return logits.requires_grad_(), torch.tensor([[1, 0, 0, -1], [0, 1, 0, -1]], dtype=torch.float64)
 
 
-def test_splc_corrects_what_it_believes_and_never_an_unknown_label(batch):
+def test_splc_corrects_likely_labels_and_never_an_unknown_label(batch):
     corrected = SPLCLoss().corrected_targets(*batch, epoch=1)
     assert corrected.tolist() == [[1, 1, 0, -1], [1, 1, 1, -1]]
     assert SPLCLoss(threshold=0.9).corrected_targets(*batch, epoch=1).tolist() == [[1, 1, 0, -1], [1, 1, 0, -1]]
@@ -72,9 +72,11 @@ def test_lasd_estimates_the_expected_positives(batch):
     logits, targets = batch
     loss = LASDLoss(positive_leverage=0.1, threshold=0.9)
     found = LASDLoss(positive_leverage=0.1, threshold=0.9, expected_positives=2.0)
-    torch.testing.assert_close(loss(logits, targets), found(logits, targets))  # 2 observed and 2 believed, of 2 images
+    torch.testing.assert_close(
+        loss(logits, targets), found(logits, targets)
+    )  # 2 observed and 2 pseudo-positives, of 2 images
     assert loss.estimated_positives == 2.0
-    loss(-logits, targets)  # none believed
+    loss(-logits, targets)  # no pseudo-positives
     assert loss.estimated_positives.item() == pytest.approx(2.0 - 0.01)
 
 
@@ -95,7 +97,7 @@ def test_the_estimate_is_in_the_checkpoint_and_rests_in_evaluation(batch):
 def test_the_estimate_stays_between_one_label_and_all():
     logits = torch.full((3, 4), 9.0)
     loss = LASDLoss()
-    assert loss(logits, torch.eye(4)[:3]).isfinite()  # all believed
+    assert loss(logits, torch.eye(4)[:3]).isfinite()  # all are pseudo-positives
     assert LASDLoss()(logits, torch.zeros(3, 4)).isfinite()
     assert LASDLoss()(-logits, torch.zeros(3, 4)).isfinite()  # none at all
     assert LASDLoss()(torch.zeros(3, 1), torch.ones(3, 1)).isfinite()
@@ -123,6 +125,6 @@ def test_the_estimate_stays_between_one_label_and_all():
         ),
     ],
 )
-def test_bad_arguments_are_refused(make, message):
+def test_bad_arguments_are_rejected(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -134,7 +134,7 @@ def evaluate(name: str, logits: Tensor, labels: Tensor, weight: Tensor | None, a
         (dict(type='ConsistencyRegularizer'), 'it compares several views of an image'),
     ],
 )
-def test_what_cannot_work_on_anchors_is_refused_with_the_reason(config, reason):
+def test_what_cannot_work_on_anchors_is_rejected_with_the_reason(config, reason):
     loss = LOSSES.build(config)
     logits, labels = anchors()
     with pytest.raises(ValueError, match=f'{config["type"]} cannot be the loss of a detector: .*{reason}'):
@@ -228,7 +228,7 @@ def test_compiled_losses_are_the_same_on_anchors(config):
     torch.testing.assert_close(*results)
 
 
-def test_compiled_losses_refuse_anchors():
+def test_compiled_losses_reject_anchors():
     with pytest.raises(ValueError, match='the background would never be trained'):
         SoftmaxLoss(compile=True)(*anchors(), avg_factor=3.0)
 

@@ -61,14 +61,14 @@ def test_samples_of_weight_zero_leave_the_count(batch):
         torch.testing.assert_close(total, 4 * expected)
 
 
-def test_label_weights_are_refused(batch):
+def test_label_weights_are_rejected(batch):
     weight = torch.rand(SAMPLES, CLASSES)
     for loss in (ExpectedPositiveRegularizer(EXPECTED), EPRLoss(EXPECTED)):
         with pytest.raises(ValueError, match='weight must be the same for all labels of a sample'):
             loss(*batch, weight)
 
 
-def test_the_regularizer_reads_through_the_link_of_the_loss_beside_it(batch):
+def test_the_regularizer_reads_through_the_link_of_the_loss_next_to_it(batch):
     logits, targets = batch
     parts = SumLoss(dict(spa=SPALoss(), positives=ExpectedPositiveRegularizer(EXPECTED, loss_weight=0.5))).parts(*batch)
     expected = 0.5 * expected_positive_regularizer(SPALink()(logits), EXPECTED, targets)
@@ -311,7 +311,7 @@ def test_batches_of_one_kind(make, fill, samples):
         assert value == 0
 
 
-def test_bad_samples_are_refused(batch):
+def test_bad_samples_are_rejected(batch):
     targets = batch[1]
     loss = role()
     with pytest.raises(ValueError, match=r"ROLELoss.*'sample_idx' to meta_keys of PackInputs"):
@@ -326,7 +326,7 @@ def test_bad_samples_are_refused(batch):
         role(seen=False).see_training_labels(targets[:, :4], INDICES)
 
 
-def test_a_refused_training_set_leaves_no_trace(batch):
+def test_a_rejected_training_set_leaves_no_trace(batch):
     loss = role(seen=False)
     start = loss.label_estimator.clone()
     with pytest.raises(ValueError, match='indices repeat'):
@@ -343,7 +343,7 @@ def test_a_refused_training_set_leaves_no_trace(batch):
         (lambda: ROLELoss(5, 5, -2.0), 'expected_positives must be at least 0, got -2.0'),
     ],
 )
-def test_bad_arguments_are_refused(make, message):
+def test_bad_arguments_are_rejected(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 

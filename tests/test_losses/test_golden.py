@@ -163,7 +163,7 @@ def role_with(case):
 
 
 @pytest.mark.parametrize('case', figures(*BELIEFS))
-def test_beliefs_equal_the_authors_code_but_for_its_epsilon(case):
+def test_corrected_labels_equal_the_authors_code_but_for_its_epsilon(case):
     logits, targets, expected = tensors(case)
     module, context = BELIEFS[case['name']](case)
     loss = module(logits, targets, **context)

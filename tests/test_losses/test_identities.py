@@ -51,16 +51,16 @@ def test_lasd_with_unit_leverages_is_splc_without_shift(batch, threshold):
     assert_same(lasd, splc, batch, epoch=1)
 
 
-def test_lasd_that_believes_nothing_is_asl_without_shift(batch):
+def test_lasd_without_pseudo_positives_is_asl_without_shift(batch):
     lasd = LASDLoss(positive_leverage=1.0, negative_leverage=1.0, threshold=1.0)
     assert_same(lasd, AsymmetricLoss(margin=0.0), batch)
 
 
-def test_lasd_that_believes_nothing_is_las(batch):
+def test_lasd_without_pseudo_positives_is_las(batch):
     assert_same(LASDLoss(negative_leverage=0.3, threshold=1.0), LASLoss(negative_leverage=0.3), batch)
 
 
-def test_lasd_without_focusing_and_belief_is_wan(batch):
+def test_lasd_without_focusing_and_pseudo_positives_is_wan(batch):
     lasd = LASDLoss(negative_leverage=0.2, threshold=1.0, gamma_negative=0.0)
     assert_same(lasd, WANLoss(negative_weight=0.2), batch)
 

@@ -1,4 +1,4 @@
-"""Large loss as a loss: its schedule, its memory, and the pairs it stands on."""
+"""Large loss as a loss: its schedule, its memory, and the terms it is made of."""
 
 import copy
 import pickle
@@ -149,7 +149,7 @@ def test_missing_context_is_named(make, batch, request, monkeypatch):
             make()(*batch, epoch=1, sample_idx=INDICES[:2])
 
 
-def test_stands_on_any_pair(make, batch):
+def test_takes_any_pair(make, batch):
     terms = dict(positive=dict(type='focal_margin', margin=0.5), negative='hill')
     loss, plain = make(relative_increase=0.1, **terms), PairLoss(**terms)
     samples = dict(sample_idx=INDICES)
@@ -218,7 +218,7 @@ def test_registered_under_their_names():
         (dict(clean_rate=1.5), r'clean_rate must be in \[0, 1\], got 1.5'),
     ],
 )
-def test_bad_arguments_are_refused(make, arguments, message):
+def test_bad_arguments_are_rejected(make, arguments, message):
     with pytest.raises(ValueError, match=message):
         make(**arguments)
 

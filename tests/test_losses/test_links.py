@@ -1,4 +1,4 @@
-"""Links as modules: what they stand on, and how the fitted ones are fitted and kept."""
+"""Links as modules: their bases, and how the fitted ones are fitted and kept."""
 
 import copy
 import io
@@ -76,7 +76,7 @@ def test_phi_of_the_minimiser_is_the_true_probability(parameters, eta):
         (dict(margin=1.0), r'margin must be in \[0, 1\), got 1.0'),
     ],
 )
-def test_bad_arguments_of_phi_are_refused(arguments, message):
+def test_bad_arguments_of_phi_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         PhiLink(**arguments)
 
@@ -233,7 +233,7 @@ def test_a_class_with_one_kind_of_label_keeps_its_log_odds():
 
 
 @scaled_links
-def test_data_that_cannot_be_fitted_is_refused(make):
+def test_data_that_cannot_be_fitted_is_rejected(make):
     logits = torch.zeros(4, CLASSES)
     for logits_, targets, message in (
         (logits, torch.full((4, CLASSES), -1), r'targets must hold known labels, got none in \(4, 5\)'),
@@ -310,7 +310,7 @@ def test_links_are_built_from_configs(config):
     assert type(link.base).__name__ == config['base']['type']
 
 
-def test_a_scaled_link_stands_on_the_own_link_of_its_loss():
+def test_a_scaled_link_wraps_the_own_link_of_its_loss():
     logits = torch.linspace(-3, 3, CLASSES).unsqueeze(0)
     for link in (dict(type='TemperatureLink'), TemperatureLink()):
         loss = SPALoss(link=link)

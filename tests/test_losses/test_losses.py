@@ -79,7 +79,7 @@ def test_sum_reads_through_its_first_pointwise_part(batch):
         assert loss.losses['lpr'].link is loss.link
 
 
-def test_sum_and_its_parts_keep_the_links_they_are_told(batch):
+def test_sum_and_its_parts_keep_the_links_they_are_given(batch):
     logits, _ = batch
     own = SigmoidLink()
     loss = SumLoss(dict(spa=SPALoss(), lpr=LabelPairRegularizer(link=own)))
@@ -88,7 +88,7 @@ def test_sum_and_its_parts_keep_the_links_they_are_told(batch):
     torch.testing.assert_close(loss.probabilities(logits), logits.sigmoid())
 
 
-def test_nested_regularisers_read_through_the_loss_beside_them(batch):
+def test_nested_regularisers_read_through_the_loss_next_to_them(batch):
     nested = dict(type='SumLoss', losses=dict(lpr=dict(type='LabelPairRegularizer')))
     expected = SumLoss(dict(spa=SPALoss(), lpr=LabelPairRegularizer()))
     for losses in (dict(spa=SPALoss(), more=nested), dict(more=nested, spa=SPALoss())):
@@ -114,7 +114,7 @@ def test_a_regularisers_own_link_is_not_the_sums(batch):
         ({'bce': BCELoss(reduction='none')}, ValueError, "a mean or 'sum' in a part of SumLoss, got 'none' in 'bce'"),
     ],
 )
-def test_bad_sums_are_refused(losses, error, message):
+def test_bad_sums_are_rejected(losses, error, message):
     with pytest.raises(error, match=message):
         SumLoss(losses)
 
@@ -145,7 +145,7 @@ def test_a_pair_of_spa_terms_reads_through_their_link(batch):
     torch.testing.assert_close(PairLoss('bce', 'spa').probabilities(logits), logits.sigmoid())
 
 
-def test_sum_refuses_reduction_none(batch):
+def test_sum_rejects_reduction_none(batch):
     with pytest.raises(ValueError, match="reduction_override must be a mean or 'sum' for SumLoss"):
         SumLoss(dict(bce=BCELoss()))(*batch, reduction_override='none')
 
@@ -162,7 +162,7 @@ def test_sum_refuses_reduction_none(batch):
         (lambda: LASLoss(negative_leverage=-1), 'negative_leverage must be at least 0, got -1'),
     ],
 )
-def test_bad_hyper_parameters_are_refused(make, message):
+def test_bad_hyper_parameters_are_rejected(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
@@ -179,7 +179,7 @@ def test_bad_hyper_parameters_are_refused(make, message):
         ),
     ],
 )
-def test_wrong_types_are_refused(make, message):
+def test_wrong_types_are_rejected(make, message):
     with pytest.raises(TypeError, match=message):
         make()
 

@@ -154,7 +154,7 @@ def test_a_memory_first_read_in_inference_can_be_written_to():
     assert memory.rows().tolist() == [[0, 0, 0], [1, 1, 1]]
 
 
-def test_another_sample_under_the_same_index_is_refused(memory):
+def test_another_sample_under_the_same_index_is_rejected(memory):
     message = r'got other labels for 4 than before: SomeLoss remembers.*ConcatDataset.*mixup'
     for remember in (True, False):
         with pytest.raises(ValueError, match=message):
@@ -162,7 +162,7 @@ def test_another_sample_under_the_same_index_is_refused(memory):
     memory.visit(torch.tensor([4]), torch.tensor([[1.0, 0.0, 0.0]]))
 
 
-def test_two_samples_of_a_batch_under_one_index_are_refused():
+def test_two_samples_of_a_batch_under_one_index_are_rejected():
     with pytest.raises(ValueError, match='got other labels for 3'):
         SampleMemory('SomeLoss').visit(torch.tensor([3, 3]), torch.eye(2))
     SampleMemory('SomeLoss').visit(torch.tensor([3, 3]), torch.ones(2, 2))
@@ -175,13 +175,13 @@ def test_a_look_without_remembering_leaves_no_trace():
     memory.visit(torch.tensor([3]), torch.zeros(1, 2))
 
 
-def test_the_first_visit_of_an_epoch_is_told():
+def test_the_first_visit_of_an_epoch_is_marked():
     memory = SampleMemory('SomeLoss')
     visits = [memory.visit(torch.tensor([0]), torch.ones(1, 2), epoch) for epoch in (0, 0, 1, None, 1, 2)]
     assert visits == [True, False, True, False, False, True]
 
 
-def test_impossible_rows_are_refused(memory):
+def test_impossible_rows_are_rejected(memory):
     with pytest.raises(ValueError, match='sample_idx must be at least 0, got -1'):
         memory.visit(torch.tensor([-1]), torch.ones(1, 3))
     with pytest.raises(ValueError, match='cls_score must have 3 classes, of which SomeLoss remembers, got 4'):

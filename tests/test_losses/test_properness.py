@@ -34,6 +34,7 @@ def read(loss: PairLoss, logit: float) -> float:
         SPALoss(positive_scale=2, positive_slope=1.5, positive_shift=-0.5, negative_scale=3, negative_slope=2),
         SPALoss(positive_scale=0.5, positive_shift=1.0, negative_scale=9, negative_slope=0.7, negative_shift=-1.0),
         FocalLoss(link='phi'),
+        FocalLoss(gamma_positive=1, gamma_negative=3, link='phi'),
         FocalLoss(alpha=0.25, link='phi'),  # as detectors have it
     ],
 )

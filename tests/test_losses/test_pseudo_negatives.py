@@ -183,7 +183,7 @@ def test_missing_context_is_named(monkeypatch):
         EMAPLLoss()(logits, targets, epoch=0, sample_idx=INDICES)
 
 
-def test_labels_that_change_are_refused():
+def test_labels_that_change_are_rejected():
     loss = EMAPLLoss(max_epochs=9)
     train(loss, [0])
     logits, targets = example()
@@ -236,7 +236,7 @@ def test_memory_is_four_bytes_a_label():
         (dict(warmup_epochs=-1), 'warmup_epochs must be at least 0, got -1'),
     ],
 )
-def test_bad_arguments_are_refused(arguments, message):
+def test_bad_arguments_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         EMAPLLoss(**arguments)
 

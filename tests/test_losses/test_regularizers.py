@@ -100,7 +100,7 @@ def test_half_precision_views_are_promoted(batch):
         ([torch.zeros(9, 3)], r'views must be of the shape of cls_score, \(9, 40\), got \(9, 3\)'),
     ],
 )
-def test_bad_views_are_refused(batch, views, message):
+def test_bad_views_are_rejected(batch, views, message):
     with pytest.raises(ValueError, match=message):
         ConsistencyRegularizer()(*batch, views=views)
 

@@ -312,7 +312,7 @@ def test_the_number_of_classes_must_fit(kind):
         (('nowhere.json', 10), r"class_frequencies must be a readable file, got 'nowhere.json': No such file"),
     ],
 )
-def test_bad_frequencies_are_refused(arguments, message):
+def test_bad_frequencies_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         DBLoss(*arguments)
 
@@ -328,7 +328,7 @@ def test_bad_frequencies_are_refused(arguments, message):
         ('{"class_frequencies": null, "num_samples": 10}', 'class_frequencies must be a list of numbers'),
     ],
 )
-def test_bad_files_are_refused(tmp_path, content, message):
+def test_bad_files_are_rejected(tmp_path, content, message):
     file = tmp_path / 'counts.json'
     file.write_text(content)
     with pytest.raises(ValueError, match=message):
@@ -358,7 +358,7 @@ def test_a_pickle_is_no_frequency_file(tmp_path):
         (LDAMLoss, dict(scale=0), 'scale must be above 0, got 0'),
     ],
 )
-def test_bad_settings_are_refused_when_the_loss_is_built(kind, arguments, message):
+def test_bad_settings_are_rejected_when_the_loss_is_built(kind, arguments, message):
     with pytest.raises(ValueError, match=message):
         kind(**arguments)
 

@@ -207,7 +207,7 @@ def test_a_sample_of_weight_zero_counts_nowhere(loss_type, way):
         torch.testing.assert_close(loss_type(way=way)(logits, targets, form.double()), expected)
 
 
-def test_weights_that_mean_nothing_are_refused(loss_type, way):
+def test_weights_that_mean_nothing_are_rejected(loss_type, way):
     logits, targets = example()
     with pytest.raises(ValueError, match='weight must be the same for all labels of a sample'):
         loss_type(way=way)(logits, targets, torch.rand(7, 6))
@@ -260,12 +260,12 @@ def test_defaults_are_those_of_the_functions():
         (dict(type='DRLoss', constraint='none'), "constraint must be one of .*, got 'none'"),
     ],
 )
-def test_bad_arguments_are_refused_when_the_loss_is_built(config, message):
+def test_bad_arguments_are_rejected_when_the_loss_is_built(config, message):
     with pytest.raises(ValueError, match=message):
         LOSSES.build(config)
 
 
-def test_soft_targets_are_refused(loss_type):
+def test_soft_targets_are_rejected(loss_type):
     with pytest.raises(ValueError, match=f'target of {loss_type.__name__} must be 1, 0 or -1'):
         loss_type()(torch.zeros(2, 3), torch.full((2, 3), 0.5))
 

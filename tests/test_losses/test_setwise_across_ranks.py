@@ -119,7 +119,7 @@ def test_divisors_of_the_processes_add_up(distributed, kind):
         torch.testing.assert_close(result[f'avg_factor {kind}'], expected)
 
 
-def test_processes_compare_their_own_samples_unless_told(distributed):
+def test_processes_compare_their_own_samples_unless_asked(distributed):
     for rank, result in enumerate(distributed):
         torch.testing.assert_close(result['alone'], step(TwoWayLoss(), own_rows(rank, 'uneven')))
     assert distributed[0]['alone'][0] != distributed[1]['alone'][0]
@@ -133,7 +133,7 @@ def test_half_precision_and_index_targets_are_joined(distributed):
         torch.testing.assert_close(result['indices'], indices)
 
 
-def test_what_one_process_has_wrong_is_refused_by_all(distributed):
+def test_what_one_process_has_wrong_is_rejected_by_all(distributed):
     for result in distributed:
         assert result['refusal'] == (
             'target must be 1, 0, -1 for unknown, or between 0 and 1, got 3.0 at sample 1, class 2'
@@ -150,6 +150,6 @@ def test_a_batch_below_the_bucket_size_is_one_bucket():
     torch.testing.assert_close(step(TwoWayLoss(bucket_size=100), slice(None)), step(TwoWayLoss(), slice(None)))
 
 
-def test_rows_alone_are_refused():
+def test_rows_alone_are_rejected():
     with pytest.raises(ValueError, match="across_ranks must be False for way='sample'"):
         LSEPLoss(way='sample', across_ranks=True)

@@ -61,7 +61,7 @@ def test_a_config_is_left_alone():
         (dict(negative=3), TypeError, 'negative must be a function, a name or a dict with a type, got 3'),
     ],
 )
-def test_bad_terms_are_refused(arguments, error, message):
+def test_bad_terms_are_rejected(arguments, error, message):
     with pytest.raises(error, match=message):
         PairLoss(**arguments)
 

@@ -128,6 +128,16 @@ def test_predictions_are_probabilities_of_the_link(feats):
         assert sample.pred_label.tolist() == [i for i, p in enumerate(sample.pred_score) if p >= 0.5]
 
 
+def test_predictions_need_no_patch_of_the_parent(feats, monkeypatch):
+    head = build_head(loss=SPA_LPR)
+    parent = MODELS.get('MultiLabelClsHead')
+    assert issubclass(type(head), parent)
+    monkeypatch.setattr(parent, '_get_predictions', parent._get_predictions.__wrapped__)
+    predicted = torch.stack([sample.pred_score for sample in head.predict(feats)])
+    torch.testing.assert_close(predicted, SPALoss().probabilities(head(feats)))
+    torch.testing.assert_close(predicted.logit(), SPALoss().logit_probabilities(head(feats)))
+
+
 def test_threshold_and_topk_choose_labels(feats):
     for sample in build_head(thr=0.3).predict(feats):
         assert sample.pred_label.tolist() == [i for i, p in enumerate(sample.pred_score) if p >= 0.3]

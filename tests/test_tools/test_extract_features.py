@@ -421,7 +421,7 @@ def test_an_image_that_cannot_be_read_is_named(call, checkpoint, scenes_folder, 
     assert not (tmp_path / 'features.npz').exists()
 
 
-def test_features_that_do_not_fit_their_type_are_refused(tmp_path):
+def test_features_that_do_not_fit_their_type_are_rejected(tmp_path):
     parts = FeatureParts(tmp_path / 'features.npz', dict(model='a'), 'float16')
     with pytest.raises(UsageError, match='not finite: they may be too large for float16, try --dtype float32'):
         parts.add('train', np.full((2, 3), 1e6, dtype=np.float32))

@@ -192,9 +192,9 @@ class Command:
 def test_a_checkpoint_with_code_is_rejected(tmp_path):
     torch.save(dict(state_dict={}, meta=dict(cfg=Command())), tmp_path / 'foreign.pth')
     message = fail('test.py', CONFIG, tmp_path / 'foreign.pth', '--work-dir', tmp_path / 'run')
-    assert 'is refused, loading it could run code' in message
+    assert 'is rejected, loading it could run code' in message
     message = fail('train.py', CONFIG, '--resume', tmp_path / 'foreign.pth', '--work-dir', tmp_path / 'run')
-    assert 'is refused, loading it could run code' in message
+    assert 'is rejected, loading it could run code' in message
     assert not (tmp_path / 'run').exists()
 
 

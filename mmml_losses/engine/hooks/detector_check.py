@@ -16,7 +16,7 @@ from ...hosts.mmdet import (
     CHOOSING_SAMPLERS,
     DETECTION_HEADS,
     UNSUITED_HEADS,
-    dense_heads_ask,
+    dense_heads_score_through_loss,
     is_a,
     scores_through_loss,
 )
@@ -148,7 +148,11 @@ def _check_link(place: str, head: nn.Module, loss: MultiLabelLoss) -> None:
     if isinstance(loss.link, SigmoidLink):
         return
     if scores_through_loss(head):
-        if getattr(head, 'scores_through_link', False) or not is_a(head, 'BaseDenseHead') or dense_heads_ask():
+        if (
+            getattr(head, 'scores_through_link', False)
+            or not is_a(head, 'BaseDenseHead')
+            or dense_heads_score_through_loss()
+        ):
             return
         raise ValueError(f'{place} is {link}, which dense heads ask for from MMDetection 3.3 on: install mmdet>=3.3.0')
     if kind in DETECTION_HEADS:

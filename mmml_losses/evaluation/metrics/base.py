@@ -58,7 +58,7 @@ class PredictionMetric(BaseMetric):
         """Raise a ValueError if the metric cannot use a batch, so that a run stops at the first batch, not the last."""
         if self.needs_probabilities:
             for sample in data_samples:
-                refuse_raw_scores(sample['pred_score'], type(self).__name__)
+                reject_raw_scores(sample['pred_score'], type(self).__name__)
 
     def details(self) -> dict[str, Any]:
         """Return further results of the last evaluation as a dict that JSON can hold; by default an empty dict."""
@@ -136,7 +136,7 @@ def warn_of_missing_samples(predictions: Predictions, size: int, who: str) -> No
         print_log(message, logger='current', level=logging.WARNING)
 
 
-def refuse_raw_scores(scores: Any, who: str, name: str = 'pred_score') -> None:
+def reject_raw_scores(scores: Any, who: str, name: str = 'pred_score') -> None:
     """Raise a ValueError if scores are outside [0, 1]; its text has ``name`` for the scores, ``who`` for the metric."""
     scores = torch.as_tensor(scores)
     if scores.numel():

@@ -22,7 +22,7 @@ from ..functional.scores import (
     class_negative_log_likelihoods,
     negative_log_likelihood,
 )
-from .base import PredictionMetric, distinct_names, finite_or_none, refuse_raw_scores
+from .base import PredictionMetric, distinct_names, finite_or_none, reject_raw_scores
 from .gathering import RowStore, gather_samples, read_sample_idx
 
 BIN_ITEMS = ('ACE', 'MCE', 'ECE')
@@ -246,7 +246,7 @@ class DetectionCalibrationError(CalibrationError):
         """Match the detections in ``data_samples`` to the objects, and keep the detections' scores and matches."""
         for sample in data_samples:
             detections, objects = _detections_of(sample), _objects_of(sample)
-            refuse_raw_scores(detections.scores, type(self).__name__, 'scores of pred_instances')
+            reject_raw_scores(detections.scores, type(self).__name__, 'scores of pred_instances')
             matches = detection.match_detections(detections, objects, self.iou_threshold, self.ignored_overlap)
             scores = as_array(detections.scores).astype(np.float32)
             matches[scores < self.min_score] = BELOW

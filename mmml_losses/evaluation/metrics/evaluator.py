@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...registry import EVALUATOR, MODELS
 from ..functional.predictions import Predictions, recalibrate
-from .base import PredictionMetric, class_names_of, refuse_raw_scores, warn_of_missing_samples
+from .base import PredictionMetric, class_names_of, reject_raw_scores, warn_of_missing_samples
 from .gathering import PredictionCollector, broadcast_json
 
 
@@ -70,7 +70,7 @@ class MultiLabelEvaluator(Evaluator):
             collected = self._collector_for(sharing)
             batch = collected.read(samples, len(class_names_of(self.dataset_meta)))
             if self.post_hoc and batch:
-                refuse_raw_scores(batch['scores'], 'post_hoc')
+                reject_raw_scores(batch['scores'], 'post_hoc')
             for metric in sharing:
                 metric.check_samples(samples)
             collected.keep(batch)
