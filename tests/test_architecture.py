@@ -52,6 +52,7 @@ LAZY = {
 BY_NAME = {
     'registry': 'Heads that need MMDetection are imported when a config names them.',
     'cli.listing': 'The list shows all that is installed.',
+    'procedures.question_features': 'The user names the function that encodes questions.',
     'evaluation.functional.positive_ranks': 'The compiled kernels are used where Numba works.',
 }
 
@@ -66,6 +67,7 @@ WITHOUT_DEFAULTS = ('functional/reweighted.py', 'functional/weights.py')
 ALIKE = {
     ('logit_bias', 0.0),
     ('loss_weight', 1.0),
+    ('reading', 'code'),
     ('negative_temperature', 1.0),
     ('regularizer_weight', 1.0),
     ('scale', 1.0),

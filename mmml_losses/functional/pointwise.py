@@ -85,7 +85,7 @@ def focal_loss(
     gamma_positive: float = FocalPositive.gamma,
     gamma_negative: float = FocalNegative.gamma,
     alpha: float | None = None,
-    detach_weight: bool = False,
+    detach_weight: bool = FocalPositive.detach_weight,
 ) -> Tensor:
     r"""Compute the focal loss per label: cross-entropy with less weight for labels that are already predicted well.
 

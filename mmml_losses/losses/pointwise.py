@@ -100,7 +100,7 @@ class FocalLoss(FunctionLoss):
         gamma_positive: float | None = None,
         gamma_negative: float | None = None,
         link: Link | dict | str | None = None,
-        detach_weight: bool = False,
+        detach_weight: bool = F.FocalPositive.detach_weight,
         **kwargs,
     ):
         super().__init__(
