@@ -262,13 +262,16 @@ def evaluate(queries, depth, table):
         sizes[0] = _relevant_to(queries[row], table, images[0])
         if sizes[0] == 0:
             continue
-        scores[0] = table.log_scores[queries[row, 0]]
+        own = scores[0]
+        own[:] = table.log_scores[queries[row, 0]]
         for condition in queries[row, 1:]:
-            _add(scores[0], table.log_scores[condition], scores[0])
+            column = table.log_scores[condition]
+            for image in range(num_images):
+                own[image] += column[image]
         # Depth first without recursion: following[level] is the next condition to add to the query of the level.
         level, following[0], is_new = 0, num_conditions // 2, True
         while level >= 0:
-            if is_new:  # one call for all levels, which the compiler inlines
+            if is_new:  # one call for all levels, so that the compiler may inline it
                 counts[row, level] += 1
                 totals[row, level] += _average_precision(scores[level], images[level, : sizes[level]], memory)
                 is_new = False
@@ -282,16 +285,12 @@ def evaluate(queries, depth, table):
                 images[level + 1, size] = image
                 size += satisfied[image]
             if size > 0:
-                _add(scores[level], table.log_scores[condition], scores[level + 1])
+                own, parent, column = scores[level + 1], scores[level], table.log_scores[condition]
+                for image in range(num_images):
+                    own[image] = parent[image] + column[image]
                 level += 1
                 sizes[level], following[level], is_new = size, condition + 1, True
     return counts, totals
-
-
-@compiled
-def _add(first, second, total):
-    for entry in range(len(total)):  # faster than numpy's way of writing it
-        total[entry] = first[entry] + second[entry]
 
 
 @compiled

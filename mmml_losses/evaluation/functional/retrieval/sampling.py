@@ -56,7 +56,7 @@ class StratumSampler:
     The smaller of U and T, the ``cover``, is known exactly. The estimate of M is ``cover`` times the accepted fraction,
     with the variance of a binomial proportion. A stratum without an accepted draw counts as empty.
 
-    ``counts`` is (:math:`|P|`, :math:`|N|`), ``size`` is U, and ``module`` has the function ``first_relevant``.
+    ``counts`` is (:math:`|P|`, :math:`|N|`), ``size`` is U, and ``bits`` is as for :func:`.queries.first_relevant`.
     """
 
     def __init__(self, counts: Counts, size: int, table: ConditionTable, bits: np.ndarray):
@@ -120,7 +120,7 @@ def sample_strata(
     """Evaluate a sample of queries; return a dict from (number of required, number of excluded classes) to Stratum.
 
     Strata that :func:`share_out` omits are evaluated whole. ``space`` maps strata to their numbers of queries, and
-    ``sample_size`` is the number of queries to evaluate. ``module`` has ``first_relevant`` and ``evaluate_queries``;
+    ``sample_size`` is the number of queries to evaluate. ``module`` has the function ``evaluate``;
     ``run`` is :func:`.measure.run_threads` with ``num_workers``, ``progress`` and ``log`` given.
     """
     bits = np.packbits(table.satisfied, axis=1)
