@@ -192,12 +192,13 @@ def test_positive_sets_are_those_that_occur():
     ('counts', 'rate', 'by_image'),
     [((1, 2), 0.5, False), ((2, 1), 0.5, False), ((3, 0), 0.08, True), ((2, 1), 0.03, True)],
 )
-def test_draws_are_uniform_over_queries_with_a_relevant_image(counts, rate, by_image, use_numba):
+def test_draws_are_uniform_over_queries_with_a_relevant_image(counts, rate, by_image):
     scores, labels = make_case('random', num_images=40, rate=rate)
     labels[:3, :3] = 1
     labels[5:9, 2] = -1
     size = count_queries(NUM_CLASSES, 3)[counts]
-    sampler = StratumSampler(counts, size, condition_table(scores, labels), measure._load(use_numba))
+    table = condition_table(scores, labels)
+    sampler = StratumSampler(counts, size, table, np.packbits(table.satisfied, axis=1))
     assert sampler.by_image == by_image
     num_draws = 20_000
     drawn, num_accepted = sampler.draw((0,), num_draws, num_draws)
@@ -300,14 +301,14 @@ def test_ctrl_c_does_not_wait_for_the_rest(monkeypatch):
         calls.append(args)
         started.set()
         time.sleep(0.05)
-        return np.zeros(3, np.int64), np.zeros(3)
+        return np.zeros((1, 3), np.int64), np.zeros((1, 3))
 
     def interrupted(line):
         if 'done' in line:
             assert started.wait(60)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(queries, 'evaluate_subtree', slow)
+    monkeypatch.setattr(queries, 'evaluate', slow)
     monkeypatch.setattr(measure, 'SECONDS_BETWEEN_LINES', 0.0)
     with pytest.raises(KeyboardInterrupt):
         query_retrieval(scores, labels, 3, num_workers=2, use_numba=False, log=interrupted)
@@ -332,8 +333,8 @@ def test_checkpoint_file_is_taken_with_a_warning(tmp_path):
 def test_number_of_queries_is_logged_before_the_work_starts(monkeypatch):
     lines = []
     scores, labels = make_case('random', num_classes=3)
-    method = queries.evaluate_subtree
-    monkeypatch.setattr(queries, 'evaluate_subtree', lambda *args: lines.append('work') or method(*args))
+    method = queries.evaluate
+    monkeypatch.setattr(queries, 'evaluate', lambda *args: lines.append('work') or method(*args))
     query_retrieval(scores, labels, 2, log=lines.append, num_workers=1, use_numba=False)
     assert list(dict.fromkeys(lines)) == [
         '12 queries over 60 images, by (positives, negatives) (1, 0): 3, (1, 1): 6, (2, 0): 3',

@@ -250,125 +250,70 @@ def _count_between(keys, num_keys, positives, table, shift, counts, of_parts, is
 
 
 @compiled
-def evaluate_subtree(conditions, depth, table):
-    """Evaluate a query alone and with up to ``depth`` excluded classes: :func:`.retrieval.queries.evaluate_subtree`."""
-    num_classes, num_images = len(table.starts) - 1, table.log_scores.shape[1]
-    counts, totals = np.zeros(depth + 1, np.int64), np.zeros(depth + 1)
+def evaluate(queries, depth, table):
+    """Evaluate queries, alone and with excluded classes, with the result of :func:`.retrieval.queries.evaluate`."""
+    num_conditions, num_images = table.log_scores.shape
+    counts, totals = np.zeros((len(queries), depth + 1), np.int64), np.zeros((len(queries), depth + 1))
     scores, images = np.empty((depth + 1, num_images)), np.empty((depth + 1, num_images), np.int32)
-    memory = _query_memory(num_images)
-    sizes = np.zeros(depth + 1, np.int64)
-    sizes[0] = _relevant_to(conditions, table, images[0])
-    if sizes[0] == 0:
-        return counts, totals
-    _sum_conditions(conditions, table, scores[0])
-    counts[0] += 1
-    totals[0] += _average_precision(scores[0], images[0, : sizes[0]], memory)
-    # Depth first without recursion: classes[level] is the next class to exclude as the level-th one.
-    classes = np.zeros(depth + 2, np.int64)
-    level = min(depth, 1)
-    while level > 0:
-        if classes[level] == num_classes:
-            level -= 1
+    keys = np.empty(num_images, np.int64)
+    memory = keys, _memory(num_images, keys)
+    sizes, following = np.empty(depth + 1, np.int64), np.empty(depth + 1, np.int64)
+    for row in range(len(queries)):
+        sizes[0] = _relevant_to(queries[row], table, images[0])
+        if sizes[0] == 0:
             continue
-        condition = num_classes + classes[level]
-        classes[level] += 1
-        satisfied, size = table.satisfied[condition], 0
-        for image in images[level - 1, : sizes[level - 1]]:
-            images[level, size] = image
-            size += satisfied[image]
-        if size == 0:
-            continue
-        sizes[level] = size
-        own, parent, column = scores[level], scores[level - 1], table.log_scores[condition]
-        for image in range(num_images):
-            own[image] = parent[image] + column[image]
-        counts[level] += 1
-        totals[level] += _average_precision(own, images[level, :size], memory)
-        if level < depth:
-            classes[level + 1] = classes[level]
-            level += 1
+        own = scores[0]
+        own[:] = table.log_scores[queries[row, 0]]
+        for condition in queries[row, 1:]:
+            column = table.log_scores[condition]
+            for image in range(num_images):
+                own[image] += column[image]
+        # Depth first without recursion: following[level] is the next condition to add to the query of the level.
+        level, following[0], is_new = 0, num_conditions // 2, True
+        while level >= 0:
+            if is_new:  # one call for all levels, so that the compiler may inline it
+                counts[row, level] += 1
+                totals[row, level] += _average_precision(scores[level], images[level, : sizes[level]], memory)
+                is_new = False
+            condition = following[level]
+            if level == depth or condition == num_conditions:
+                level -= 1
+                continue
+            following[level] += 1
+            satisfied, size = table.satisfied[condition], 0
+            for image in images[level, : sizes[level]]:
+                images[level + 1, size] = image
+                size += satisfied[image]
+            if size > 0:
+                own, parent, column = scores[level + 1], scores[level], table.log_scores[condition]
+                for image in range(num_images):
+                    own[image] = parent[image] + column[image]
+                level += 1
+                sizes[level], following[level], is_new = size, condition + 1, True
     return counts, totals
-
-
-@compiled
-def evaluate_queries(queries, table):
-    """Compute the average precision of each row of ``queries``, like :func:`.retrieval.queries.evaluate_queries`."""
-    num_images = table.log_scores.shape[1]
-    scores, images = np.empty(num_images), np.empty(num_images, np.int32)
-    memory, precisions = _query_memory(num_images), np.full(len(queries), np.nan)
-    for row in range(len(queries)):
-        size = _relevant_to(queries[row], table, images)
-        if size > 0:
-            _sum_conditions(queries[row], table, scores)
-            precisions[row] = _average_precision(scores, images[:size], memory)
-    return precisions
-
-
-@compiled
-def first_relevant(queries, table):
-    """Find the first image (index) satisfying each row of ``queries``, as :func:`.retrieval.queries.first_relevant`."""
-    first = np.full(len(queries), -1)
-    for row in range(len(queries)):
-        for image in _shortest_list(queries[row], table):
-            if _satisfies(image, queries[row], table):
-                first[row] = image
-                break
-    return first
-
-
-@compiled
-def _shortest_list(conditions, table):
-    """Return the images (indices) that show the rarest class that ``conditions`` require; no others can be relevant."""
-    num_classes = len(table.starts) - 1
-    rarest = conditions[0]
-    for condition in conditions:
-        if condition < num_classes:
-            size = table.starts[condition + 1] - table.starts[condition]
-            if size < table.starts[rarest + 1] - table.starts[rarest]:
-                rarest = condition
-    return table.images[table.starts[rarest] : table.starts[rarest + 1]]
-
-
-@compiled
-def _satisfies(image, conditions, table):
-    met = 0
-    while met < len(conditions) and table.satisfied[conditions[met], image]:
-        met += 1
-    return met == len(conditions)
 
 
 @compiled
 def _relevant_to(conditions, table, images):
     """Write the indices of the images that satisfy all conditions to the front of ``images``; return their number."""
-    size = 0
-    for image in _shortest_list(conditions, table):
+    # Only images that show the rarest of the required classes can be relevant.
+    required = conditions[conditions < len(table.starts) - 1]
+    rarest, size = required[np.argmin(table.starts[required + 1] - table.starts[required])], 0
+    for image in table.images[table.starts[rarest] : table.starts[rarest + 1]]:
+        met = 0
+        while met < len(conditions) and table.satisfied[conditions[met], image]:
+            met += 1
         images[size] = image
-        size += _satisfies(image, conditions, table)
+        size += met == len(conditions)
     return size
-
-
-@compiled
-def _sum_conditions(conditions, table, scores):
-    scores[:] = table.log_scores[conditions[0]]
-    for condition in conditions[1:]:
-        column = table.log_scores[condition]
-        for image in range(len(scores)):
-            scores[image] += column[image]
-
-
-@compiled
-def _query_memory(num_images):
-    """Allocate the work arrays of :func:`_average_precision` for rankings of ``num_images`` images."""
-    keys = np.empty(num_images, np.int64)
-    return keys, np.empty_like(keys), np.empty_like(keys), np.empty_like(keys), _memory(num_images, keys)
 
 
 @compiled
 def _average_precision(scores, images, memory):
     """Compute average precision of ``scores`` (NaN left out), relevant at indices ``images``; overwrite ``memory``."""
-    candidates, positives, spare, known_above, memory_of_counts = memory
+    candidates, memory_of_counts = memory
     bits, lowest, num_relevant = scores.view(np.int64), np.iinfo(np.int64).min, len(images)
-    worst = np.inf
+    positives, known_above, worst = np.empty(num_relevant, np.int64), np.empty(num_relevant, np.int64), np.inf
     for place in range(num_relevant):
         image = images[place]
         positives[place] = bits[image] if bits[image] >= 0 else lowest - bits[image]
@@ -378,19 +323,16 @@ def _average_precision(scores, images, memory):
     for image in range(len(scores)):
         candidates[num_candidates] = bits[image] if bits[image] >= 0 else lowest - bits[image]
         num_candidates += scores[image] >= worst
-    positives = positives[:num_relevant]
-    _sort(positives, spare, memory_of_counts[0])
+    _sort(positives, known_above, memory_of_counts[0])
     _count_above(candidates, num_candidates, positives, FEW_RELEVANT, memory_of_counts, known_above)
-    # From the best to the worst, one after the other, as the version without Numba adds.
-    total, stop = 0.0, num_relevant
-    while stop > 0:
-        start = stop - 1
-        while start > 0 and positives[start - 1] == positives[start]:
-            start -= 1
-        precision = (num_relevant - start) / known_above[start]
-        for _ in range(start, stop):
-            total += precision
-        stop = start
+    precisions, first_tied = np.empty(num_relevant), 0
+    for place in range(num_relevant):
+        if positives[place] > positives[first_tied]:
+            first_tied = place
+        precisions[place] = (num_relevant - first_tied) / known_above[place]
+    total = 0.0
+    for precision in precisions[::-1]:  # from the best to the worst, as the version without Numba adds
+        total += precision
     return total / num_relevant
 
 

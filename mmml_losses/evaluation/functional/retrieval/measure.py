@@ -259,7 +259,7 @@ def _all_strata(
 
     Only queries whose required classes occur together in an image are computed: no other query has a relevant image.
     ``space`` maps the same keys to numbers of queries, as from :func:`count_queries`. ``module`` has the function
-    ``evaluate_subtree``; ``run`` is :func:`run_threads` with ``num_workers``, ``progress`` and ``log`` given.
+    ``evaluate``; ``run`` is :func:`run_threads` with ``num_workers``, ``progress`` and ``log`` given.
     """
     required = [each for each in positive_sets(table, max_conditions) if (len(each), 0) in space]
     sizes = [
@@ -270,7 +270,7 @@ def _all_strata(
     sums = np.zeros((max_conditions + 1, max_conditions + 1, 2))
 
     def evaluate(classes: tuple[int, ...]) -> np.ndarray:
-        return np.stack(module.evaluate_subtree(np.array(classes), max_conditions - len(classes), table), axis=1)
+        return np.stack(module.evaluate(np.array([classes]), max_conditions - len(classes), table), axis=2)[0]
 
     # Added in the order of the sets: the same last bit on any number of threads.
     for classes, found in zip(required, run(evaluate, required, sizes), strict=True):

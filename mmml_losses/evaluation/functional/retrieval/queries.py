@@ -18,6 +18,8 @@ Scale = Literal['probability', 'logit']
 
 # Up to so many relevant images, a pass over the candidates for each one is faster than sorting them.
 FEW = 8
+# Queries for which a relevant image is searched at a time.
+QUERIES_AT_A_TIME = 64
 
 
 class Query(NamedTuple):
@@ -289,61 +291,50 @@ def log_probability(scores: np.ndarray, is_required: bool, scale: Scale) -> np.n
         return np.log(scores) if is_required else np.log1p(-scores)
 
 
-def evaluate_subtree(conditions: np.ndarray, depth: int, table: ConditionTable) -> tuple[np.ndarray, np.ndarray]:
-    """Evaluate one query of required classes, and all queries that also exclude 1 to ``depth`` classes.
+def evaluate(queries: np.ndarray, depth: int, table: ConditionTable) -> tuple[np.ndarray, np.ndarray]:
+    """Evaluate R queries, and each of them with every choice of 1 to ``depth`` more excluded classes.
 
-    :mod:`..kernels` has compiled versions of this and the next two functions, with the same result to the last bit.
-    ``conditions`` are the required classes. Return (counts, sums), both (depth + 1,), indexed by the number of excluded
-    classes: the number of queries with a relevant image, and the sum of their average precisions.
+    :mod:`..kernels` has a compiled version of this function, with the same result to the last bit. A row of ``queries``
+    has the conditions of a query; with a ``depth`` above 0 it excludes no class. Return (counts, totals), both
+    (R, depth + 1), by the number of added classes: the number of queries with a relevant image, and the sum of their
+    average precisions.
     """
-    counts, totals = np.zeros(depth + 1, dtype=np.int64), np.zeros(depth + 1)
+    counts, totals = np.zeros((len(queries), depth + 1), dtype=np.int64), np.zeros((len(queries), depth + 1))
 
-    def visit(scores: np.ndarray, relevant: np.ndarray, first: int, level: int) -> None:
-        counts[level] += 1
-        totals[level] += _average_precision(scores, relevant)
+    def visit(row: int, level: int, scores: np.ndarray, relevant: np.ndarray, first: int) -> None:
+        counts[row, level] += 1
+        totals[row, level] += _average_precision(scores, relevant)
         for condition in range(first, 2 * table.num_classes if level < depth else 0):
             # Without a relevant image here there is none for the queries with more conditions.
             remaining = relevant[table.satisfied[condition, relevant]]
             if remaining.size:
-                visit(scores + table.log_scores[condition], remaining, condition + 1, level + 1)
+                visit(row, level + 1, scores + table.log_scores[condition], remaining, condition + 1)
 
-    relevant = _relevant_to(conditions, table)
-    if relevant.size:
-        visit(_sum_conditions(conditions, table), relevant, table.num_classes, 0)
+    for row, conditions in enumerate(queries):
+        relevant = table.images[table.starts[conditions[0]] : table.starts[conditions[0] + 1]]
+        for condition in conditions[1:]:
+            relevant = relevant[table.satisfied[condition, relevant]]
+        if relevant.size:
+            visit(row, 0, table.log_scores[conditions].sum(axis=0), relevant, table.num_classes)
     return counts, totals
 
 
-def evaluate_queries(queries: np.ndarray, table: ConditionTable) -> np.ndarray:
-    """Compute average precision of each of R queries (rows of conditions), as (R,); NaN without a relevant image."""
-    precisions = np.full(len(queries), np.nan)
-    for row, conditions in enumerate(queries):
-        relevant = _relevant_to(conditions, table)
-        if relevant.size:
-            precisions[row] = _average_precision(_sum_conditions(conditions, table), relevant)
-    return precisions
+def first_relevant(queries: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    """Return the lowest index of an image that satisfies each query (a row of conditions), as (R,); -1 without one.
 
-
-def first_relevant(queries: np.ndarray, table: ConditionTable) -> np.ndarray:
-    """Return the lowest index of an image that satisfies each query (a row of conditions), as (R,); -1 without one."""
-    return np.array([next(iter(_relevant_to(conditions, table)), -1) for conditions in queries], dtype=np.int64)
-
-
-def _relevant_to(conditions: np.ndarray, table: ConditionTable) -> np.ndarray:
-    """Return the indices of the images that satisfy all conditions, ascending."""
-    positives = conditions[conditions < table.num_classes]
-    rarest = positives[np.argmin(table.starts[positives + 1] - table.starts[positives])]
-    relevant = table.images[table.starts[rarest] : table.starts[rarest + 1]]
-    for condition in conditions:
-        if condition != rarest:
-            relevant = relevant[table.satisfied[condition, relevant]]
-    return relevant
-
-
-def _sum_conditions(conditions: np.ndarray, table: ConditionTable) -> np.ndarray:
-    scores = table.log_scores[conditions[0]].copy()
-    for condition in conditions[1:]:
-        scores += table.log_scores[condition]
-    return scores
+    ``bits`` holds ``satisfied`` of a :class:`ConditionTable`, packed along the images by :func:`numpy.packbits`.
+    """
+    first = np.empty(len(queries), dtype=np.int64)
+    for start in range(0, len(queries), QUERIES_AT_A_TIME):
+        block = queries[start : start + QUERIES_AT_A_TIME]
+        met = bits[block[:, 0]]
+        for conditions in block.T[1:]:
+            met &= bits[conditions]
+        place = (met != 0).argmax(axis=1)  # the first byte with a relevant image
+        byte = np.take_along_axis(met, place[:, None], axis=1)
+        first[start : start + len(block)] = 8 * place + np.unpackbits(byte, axis=1).argmax(axis=1)
+        first[start : start + len(block)][byte[:, 0] == 0] = -1
+    return first
 
 
 def _average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:

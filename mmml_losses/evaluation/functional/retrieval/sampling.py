@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
-from .queries import ConditionTable
+from .queries import ConditionTable, first_relevant
 
 Counts = tuple[int, int]  # (|P|, |N|)
 Run = Callable[..., Iterator[np.ndarray]]
@@ -56,11 +56,11 @@ class StratumSampler:
     The smaller of U and T, the ``cover``, is known exactly. The estimate of M is ``cover`` times the accepted fraction,
     with the variance of a binomial proportion. A stratum without an accepted draw counts as empty.
 
-    ``counts`` is (:math:`|P|`, :math:`|N|`), ``size`` is U, and ``module`` has the function ``first_relevant``.
+    ``counts`` is (:math:`|P|`, :math:`|N|`), ``size`` is U, and ``bits`` is as for :func:`.queries.first_relevant`.
     """
 
-    def __init__(self, counts: Counts, size: int, table: ConditionTable, module: ModuleType):
-        self.counts, self.size, self.table, self.module = counts, size, table, module
+    def __init__(self, counts: Counts, size: int, table: ConditionTable, bits: np.ndarray):
+        self.counts, self.size, self.table, self.bits = counts, size, table, bits
         self._labels = table.satisfied.reshape(2, table.num_classes, -1)
         pairs, places = np.unique(self._labels.sum(axis=1), axis=1, return_inverse=True)
         answered = [comb(int(shown), counts[0]) * comb(int(absent), counts[1]) for shown, absent in pairs.T]
@@ -110,7 +110,7 @@ class StratumSampler:
             for column in range(num_positives):  # in rising order, so that each skips the right classes
                 negatives += negatives >= positives[:, column, None]
         queries = np.concatenate([positives, num_classes + negatives], axis=1)
-        first = self.module.first_relevant(queries, self.table)
+        first = first_relevant(queries, self.bits)
         return queries[first == images if self.by_image else first >= 0]
 
 
@@ -120,10 +120,11 @@ def sample_strata(
     """Evaluate a sample of queries; return a dict from (number of required, number of excluded classes) to Stratum.
 
     Strata that :func:`share_out` omits are evaluated whole. ``space`` maps strata to their numbers of queries, and
-    ``sample_size`` is the number of queries to evaluate. ``module`` has ``first_relevant`` and ``evaluate_queries``;
+    ``sample_size`` is the number of queries to evaluate. ``module`` has the function ``evaluate``;
     ``run`` is :func:`.measure.run_threads` with ``num_workers``, ``progress`` and ``log`` given.
     """
-    samplers = {counts: StratumSampler(counts, size, table, module) for counts, size in space.items()}
+    bits = np.packbits(table.satisfied, axis=1)
+    samplers = {counts: StratumSampler(counts, size, table, bits) for counts, size in space.items()}
     shares = {counts: sampler.draw((seed, 0), PILOT_DRAWS, 0)[1] / PILOT_DRAWS for counts, sampler in samplers.items()}
     numbers = share_out(sample_size, {counts: shares[counts] * samplers[counts].cover for counts in space}, space)
     draws, queries = {}, {}
@@ -139,9 +140,9 @@ def sample_strata(
         for counts, rows in queries.items()
         for start in range(0, len(rows), QUERIES_AT_A_TIME)
     ]
-    found = run(lambda part: module.evaluate_queries(part[0], table), parts, [len(rows) for rows, _ in parts])
-    for (_, target), values in zip(parts, found, strict=True):
-        target[:] = values
+    found = run(lambda part: module.evaluate(part[0], 0, table), parts, [len(rows) for rows, _ in parts])
+    for (_, target), (num_relevant, values) in zip(parts, found, strict=True):
+        target[:] = np.where(num_relevant, values, nan)[:, 0]
     strata = {}
     for counts, size in space.items():
         if counts in draws:
