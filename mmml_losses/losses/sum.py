@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ..registry import LOSSES
 from .core.base import MultiLabelLoss
 from .core.inputs import one_hot_targets
-from .core.reduction import rescaling
+from .core.reduction import reject_divisor, rescaling
 from .links import Link
 
 
@@ -86,6 +86,8 @@ class SumLoss(MultiLabelLoss):
         """Return a dict from name to each part's reduced loss, a scalar, times the ``loss_weight`` of the sum."""
         if reduction_override == 'none':
             raise ValueError("reduction_override must be a mean or 'sum' for SumLoss: its parts differ in shape")
+        if (reduction_override or self.reduction) == 'sum':
+            reject_divisor(kwargs.get('avg_factor'))
         factor: float | Tensor = self.loss_weight
         if self.reduction != self.scaled_from and reduction_override is None and kwargs.get('avg_factor') is None:
             labels = one_hot_targets(target, cls_score)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from mmml_losses.losses import MultiLabelLoss, SumLoss
+from mmml_losses.losses import BCELoss, MultiLabelLoss, SumLoss
 from mmml_losses.registry import LOSSES
 from tests.helpers.losses_table import (
     COUNTING_CLASSES,
@@ -307,6 +307,15 @@ def test_a_sum_is_scaled_as_a_whole(own, reduction):
     torch.testing.assert_close(nested(logits, targets), scaled(logits, targets))
     whole = scaled(logits, targets, reduction_override='mean')
     torch.testing.assert_close(whole, plain(logits, targets, reduction_override='mean'))
+
+
+def test_a_sum_that_is_reduced_by_sum_rejects_a_divisor():
+    logits, targets = torch.zeros(2, 3), torch.ones(2, 3)
+    for loss in (SumLoss(dict(bce=BCELoss()), reduction='sum'), SumLoss(dict(bce=BCELoss(reduction='sum')))):
+        with pytest.raises(ValueError, match=r'avg_factor cannot be used with reduction=.sum.*MultiLabelHead'):
+            loss(logits, targets, avg_factor=6)
+        mean = loss(logits, targets, avg_factor=6, reduction_override='mean')
+        torch.testing.assert_close(6 * mean, loss(logits, targets))
 
 
 def test_a_sum_without_reduction_is_an_error_for_none():

@@ -80,16 +80,21 @@ def reduce_values(parts: list[Values], reduction: str, avg_factor: float | Tenso
             raise ValueError(f"reduction 'none' is not defined for a sum of {len(parts)} parts, whose shapes differ")
         return parts[0].values
     if reduction == 'sum':
-        if avg_factor is not None:
-            raise ValueError(
-                "avg_factor cannot be used with reduction='sum'. Heads of MMPretrain and MMDetection pass one: use "
-                "reduction='mean', which is the sum divided by it, with loss_weight, or, to classify, "
-                'mmml_losses.MultiLabelHead'
-            )
+        reject_divisor(avg_factor)
         return _add(part.values.sum() for part in parts)
     if avg_factor is None:
         return _add(part.values.sum() / _at_least_one(part.count) for part in parts)
     return _add(part.values.sum() for part in parts) / _divisor(avg_factor)
+
+
+def reject_divisor(avg_factor: float | Tensor | None) -> None:
+    """Raise a ValueError if ``reduction='sum'`` gets a divisor."""
+    if avg_factor is not None:
+        raise ValueError(
+            "avg_factor cannot be used with reduction='sum'. Heads of MMPretrain and MMDetection pass one: use "
+            "reduction='mean', which is the sum divided by it, with loss_weight, or, to classify, "
+            'mmml_losses.MultiLabelHead'
+        )
 
 
 def rescaling(before: str, after: str, pointwise: bool, target: Tensor) -> float | Tensor:
