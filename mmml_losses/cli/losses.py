@@ -78,11 +78,13 @@ def swap_loss(cfg: Config, loss: dict) -> None:
 
     The learning rate of a recipe is for losses of one scale, which depends on ``reduction``. The schedules of our
     configs name it as ``loss_reduction``; in another config it is that of the old loss. A new loss with a ``reduction``
-    keeps it. So does a loss of another project, with a warning unless our heads, which pass it the number of samples as
-    a divisor, give it this scale anyway.
+    keeps it; without ``loss_reduction``, so does a SumLoss whose parts have one. So does a loss of another project,
+    with a warning unless our heads, which pass it the number of samples as a divisor, give it this scale anyway.
     """
     old = loss_of(cfg.get('model'))
-    reduction = cfg.get('loss_reduction') or _reduction_of(old[0] if isinstance(old, list) else old)
+    reduction = cfg.get('loss_reduction')
+    if reduction is None and _reduction_of(loss) is None:
+        reduction = _reduction_of(old[0] if isinstance(old, list) else old)
     if reduction is not None and 'reduction' not in loss:
         if names_our_loss(loss):
             loss, level = dict(loss, reduction=reduction), logging.INFO
@@ -98,11 +100,11 @@ def swap_loss(cfg: Config, loss: dict) -> None:
 
 
 def _reduction_of(loss: dict | None) -> str | None:
-    """Return the ``reduction`` of a loss config, or of all parts of a SumLoss; None without one, or if parts differ."""
+    """Return the ``reduction`` of a loss config, or else of all parts of a SumLoss; None if absent, or parts differ."""
     if not isinstance(loss, dict):
         return None
     parts = loss.get('losses')
-    if not isinstance(parts, dict):
+    if loss.get('reduction') is not None or not isinstance(parts, dict):
         return loss.get('reduction')
     found = {_reduction_of(part) for part in parts.values()}
     return found.pop() if len(found) == 1 else None

@@ -122,6 +122,7 @@ def swapped(old: dict, new: dict) -> dict:
     [
         dict(type='Old', reduction='sum'),
         dict(type='Sum', losses=dict(a=dict(type='A', reduction='sum'), b=dict(type='B', reduction='sum'))),
+        dict(type='Sum', reduction='sum', losses=dict(a=dict(type='A', reduction='mean'))),
     ],
 )
 def test_a_swapped_loss_is_reduced_as_the_one_of_the_recipe(old):
@@ -136,6 +137,7 @@ def test_a_recipe_that_sets_no_reduction_changes_nothing_in_a_swapped_loss():
     'new',
     [
         dict(type='mmml_losses.BCELoss', reduction='mean'),
+        dict(type='mmml_losses.SumLoss', losses=dict(bce=dict(type='mmml_losses.BCELoss', reduction='mean'))),
         dict(type='mmpretrain.AsymmetricLoss'),
     ],
 )
