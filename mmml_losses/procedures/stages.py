@@ -6,7 +6,7 @@ from copy import deepcopy
 from pathlib import Path
 
 from mmengine.config import Config, ConfigDict
-from mmengine.dist import get_world_size, init_dist, is_distributed, is_main_process
+from mmengine.dist import barrier, get_world_size, init_dist, is_distributed, is_main_process
 
 from ..engine import running
 from ..engine.resuming import Plain, WorkRecord, flat_settings, latest_checkpoint, safe_checkpoint, train
@@ -64,6 +64,7 @@ class Stages:
             self._log(f'{stage}: goes on from {latest.name}')
             cfg.resume, cfg.load_from = True, str(latest)
         train(cfg)
+        barrier()  # the main process writes the last checkpoint, and may still be at it
         latest = latest_checkpoint(cfg.work_dir)
         if latest is None:
             raise UsageError(f'the training left no checkpoint in {cfg.work_dir}, which {self._purpose} needs')

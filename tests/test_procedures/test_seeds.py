@@ -10,6 +10,7 @@ from mmengine.config import ConfigDict
 
 from mmml_losses.engine import running
 from mmml_losses.hosts.checkpoints import check_checkpoint
+from mmml_losses.procedures import stages
 from mmml_losses.procedures.seeds import compare, read_seeds, summarize, train_seeds
 from mmml_losses.utils.errors import UsageError
 from tests.helpers.few_features import feature_config, feature_options, write_features
@@ -67,6 +68,17 @@ def test_seeds_start_from_other_weights_and_have_the_same_labels(unbroken, featu
     assert (seen[0][0] == seen[1][0]).all()
     assert not torch.equal(seen[0][1], seen[1][1])
     assert not torch.equal(weights(unbroken[0], 0), weights(unbroken[0], 1))
+
+
+def test_no_process_looks_for_the_checkpoint_before_all_have_trained(features, tmp_path, monkeypatch):
+    steps = []
+    for name in ('train', 'barrier', 'latest_checkpoint'):
+        monkeypatch.setattr(stages, name, lambda *args, name=name: steps.append(name))
+    run = stages.Stages(config(features, tmp_path), 'the test', lambda message: None)
+    run.start('record.json')
+    with pytest.raises(UsageError, match='the training left no checkpoint'):
+        run.train('stage', run.config('stage', 0))
+    assert steps == ['latest_checkpoint', 'train', 'barrier', 'latest_checkpoint']
 
 
 def test_a_finished_seed_is_not_repeated_and_more_can_follow(unbroken, features):
