@@ -6,7 +6,7 @@ from pathlib import Path
 from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS
 
-from ..hosts.loss_places import is_detector
+from ..hosts.loss_places import is_detector, type_name
 from ..utils.errors import UsageError, did_you_mean
 from .losses import configs_folder
 
@@ -55,17 +55,22 @@ def swap_model(cfg: Config, network: Config) -> None:
         model['data_preprocessor'] = new.data_preprocessor
     cfg.model = ConfigDict(model)
     if 'normalization' in network:
-        cfg.data_preprocessor.update(network.normalization)
+        holder = cfg.model if cfg.model.get('data_preprocessor') else cfg
+        holder.data_preprocessor = ConfigDict({**(holder.get('data_preprocessor') or {}), **network.normalization})
+
+
+def _class_name(settings: dict) -> str:
+    return type_name(settings).rpartition('.')[2]
 
 
 def _join(old: ConfigDict, new: ConfigDict) -> tuple[dict | None, dict]:
     """Return (neck, head) of the old model, or the new neck in place of average pooling, for the new backbone."""
     width = new.head.in_channels
     neck = old.get('neck')
-    if neck is None or neck.type == POOLING:
+    if neck is None or _class_name(neck) == POOLING:
         return new.get('neck'), dict(old.head, in_channels=width)
-    if new.get('neck') is None or new.neck.type != POOLING:
-        raise UsageError(f'--model: the neck {neck.type} of the config needs a network that ends in {POOLING}')
+    if new.get('neck') is None or _class_name(new.neck) != POOLING:
+        raise UsageError(f'--model: the neck {type_name(neck)} of the config needs a network that ends in {POOLING}')
     if 'in_channels' in neck:
         return dict(neck, in_channels=width), old.head
     return neck, dict(old.head, in_channels=width)
@@ -84,7 +89,7 @@ def _backbone(cfg: Config, new: ConfigDict) -> dict:
             if name not in accepted:
                 raise UsageError(f'--model: the config sets {name}={old[name]}, which {new.type} does not take')
             backbone[name] = old[name]
-    sizes = [step.scale for step in cfg.get('test_pipeline', ()) if step.type == 'Resize' and 'scale' in step]
+    sizes = [step.scale for step in cfg.get('test_pipeline', ()) if _class_name(step) == 'Resize' and 'scale' in step]
     if 'img_size' in backbone and sizes:
-        backbone['img_size'] = sizes[-1][0]
+        backbone['img_size'] = sizes[-1] if isinstance(sizes[-1], int) else sizes[-1][0]
     return backbone

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmcv.transforms import Resize
 from mmengine.config import Config
 from mmpretrain.registry import MODELS
 
@@ -82,6 +83,40 @@ def test_images_are_normalised_as_the_weights_of_the_network_need_it():
     assert swapped('two_way_coco', 'swin_s').data_preprocessor == swapped('two_way_coco', 'resnet50').data_preprocessor
     with pytest.raises(UsageError, match='normalised for its own network'):
         swapped('spa_lpr_coco_vit_b32', 'resnet50')
+
+
+@pytest.mark.parametrize(
+    ('model', 'settings', 'read'),
+    [
+        (dict(data_preprocessor=dict(mean=[0.0] * 3)), dict(), lambda cfg: cfg.model.data_preprocessor),
+        (dict(), dict(data_preprocessor=dict(mean=[0.0] * 3)), lambda cfg: cfg.data_preprocessor),
+        (dict(), dict(), lambda cfg: cfg.data_preprocessor),
+    ],
+    ids=['model', 'config', 'none'],
+)
+def test_the_normalisation_goes_where_the_config_has_its_own(model, settings, read):
+    cfg = Config(dict(model=dict(backbone=dict(type='ResNet', depth=18), head=dict(type='LinearClsHead'), **model)))
+    cfg.merge_from_dict(settings)
+    swap_model(cfg, find_model('vit_b32'))
+    assert read(cfg).mean == [127.5] * 3
+    assert ('data_preprocessor' in cfg) == (not model)
+
+
+@pytest.mark.parametrize('scale', [256, (256, 256)])
+@pytest.mark.parametrize('resize', ['Resize', 'mmpretrain.Resize', Resize])
+def test_the_image_size_is_read_from_every_form_of_a_config(scale, resize):
+    model = dict(backbone=dict(type='ResNet', depth=18), head=dict(type='LinearClsHead'))
+    cfg = Config(dict(model=model, test_pipeline=[dict(type=resize, scale=scale)]))
+    swap_model(cfg, find_model('vit_b32'))
+    assert cfg.model.backbone.img_size == 256
+
+
+@pytest.mark.parametrize('pooling', ['mmpretrain.GlobalAveragePooling', MODELS.get('GlobalAveragePooling')])
+def test_average_pooling_is_known_in_every_form_of_a_config(pooling):
+    model = dict(backbone=dict(type='ResNet', depth=18), neck=dict(type=pooling), head=dict(type='LinearClsHead'))
+    cfg = Config(dict(model=model))
+    swap_model(cfg, find_model('vit_b32'))
+    assert cfg.model.get('neck') is None
 
 
 @pytest.mark.parametrize(('network', 'setting'), [('densenet169', 'init_cfg'), ('regnety_32gf', 'pretrained')])
