@@ -33,7 +33,7 @@ class PartAction(DictAction):
 def add_part_arguments(parser: argparse.ArgumentParser) -> None:
     """Add ``--metric TYPE NAME=VALUE ...`` and ``--hook TYPE NAME=VALUE ...``; both may be repeated."""
     for flag, what, example in (
-        ('--metric', "the config's evaluators of validation and test", 'MissingLabelRecovery threshold=0.9'),
+        ('--metric', "the config's evaluators of validation and test", 'MultiLabelF1 top_k=3'),
         ('--hook', "the config's custom_hooks", 'LabelRecoveryHook threshold=0.6'),
     ):
         parser.add_argument(

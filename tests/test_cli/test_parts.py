@@ -1,12 +1,16 @@
 """Test the metrics and hooks that --metric and --hook add to a config."""
 
 import argparse
+import re
 
 import pytest
 from mmengine.config import Config
 
 from mmml_losses.cli.parts import add_part_arguments, append_parts
 from mmml_losses.utils.errors import UsageError
+from tests.conftest import ROOT
+from tests.helpers.few_features import feature_options, write_features
+from tests.helpers.tools import run_tool
 
 AP = dict(type='mmml_losses.MultiLabelAP')
 RECOVERY = dict(type='mmml_losses.MissingLabelRecovery', threshold=0.9, fully_labelled=True)
@@ -48,6 +52,16 @@ def test_hooks_come_after_the_hooks_of_the_config():
     hooks = [dict(type='mmml_losses.TrainingSetHook')]
     cfg = appended(['--hook', 'LabelRecoveryHook', 'threshold=0.6'], custom_hooks=hooks)
     assert cfg.custom_hooks == [*hooks, dict(type='mmml_losses.LabelRecoveryHook', threshold=0.6)]
+
+
+def test_the_metric_of_the_help_can_be_added_to_a_training(tmp_path, capsys):
+    parser = argparse.ArgumentParser()
+    add_part_arguments(parser)
+    (example,) = re.findall(r'e\.g\. (--metric [^;]*);', ' '.join(parser.format_help().split()))
+    options = feature_options(write_features(tmp_path / 'features.npz'))
+    arguments = ['--cfg-options', *(f'{key}={value}' for key, value in options.items())]
+    config = ROOT / 'configs' / 'bce_features.py'
+    run_tool('train.py', config, *example.split(), '--work-dir', tmp_path, *arguments)
 
 
 def test_without_a_flag_nothing_changes():
