@@ -21,7 +21,7 @@ from mmml_losses.engine.resuming import safe_checkpoint
 from mmml_losses.engine.running import build_runner, save_metrics
 from mmml_losses.evaluation import DetectionCalibrationError, SavePredictions
 from mmml_losses.hosts.checkpoints import check_checkpoint
-from mmml_losses.hosts.loss_places import is_detector
+from mmml_losses.hosts.loss_places import is_detector, type_name
 from mmml_losses.utils.errors import UsageError
 
 PREDICTION_SUFFIXES = ('.npz', '.pkl', '.pickle')
@@ -90,7 +90,7 @@ def pack_true_labels(cfg: Config) -> None:
     """Make the test pipeline of ``cfg`` pack the ``true_label`` of samples that have hidden labels."""
     for leaf in leaf_configs(cfg.test_dataloader.dataset):
         for step in leaf.get('pipeline') or ():
-            if step.type.rpartition('.')[2] == 'PackInputs':
+            if type_name(step).rpartition('.')[2] == 'PackInputs':
                 step.algorithm_keys = [*step.get('algorithm_keys', ()), 'true_label']
 
 

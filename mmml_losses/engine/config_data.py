@@ -14,7 +14,7 @@ from ..datasets import AnnotationError, MissingDataError
 from ..datasets.labels.nesting import leaf_configs, leaf_datasets, walk_configs
 from ..datasets.readers.reader import MultiLabelReader
 from ..datasets.wrappers.label_wrapper import LabelWrapper
-from ..hosts.loss_places import setting_in_text
+from ..hosts.loss_places import setting_in_text, type_name
 from ..registry import SCOPE
 from ..utils.errors import UsageError
 
@@ -236,7 +236,7 @@ def hold_out(cfg: Config, share: float, seed: int = 0) -> None:
         raise UsageError('--hold-out: the config holds a part of the training set out already')
     val_loader = deepcopy(cfg.get('val_dataloader') or cfg.get('test_dataloader'))
     whole = loader.dataset
-    while str(whole.get('type')).rpartition('.')[2] in ('RepeatDataset', 'ClassBalancedDataset'):
+    while type_name(whole).rpartition('.')[2] in ('RepeatDataset', 'ClassBalancedDataset'):
         loader, whole = whole, whole.dataset  # an image that comes several times is in one part
     held_out = _with_pipeline_of(val_loader, whole)
     if held_out is None:
@@ -257,7 +257,7 @@ def hold_out(cfg: Config, share: float, seed: int = 0) -> None:
 def held_out_settings(dataloader: object) -> Iterator[dict]:
     """Yield the settings of each :class:`mmml_losses.datasets.HeldOut` in a dataloader, a dict or None."""
     for settings in walk_configs(dataloader.get('dataset') if isinstance(dataloader, dict) else None):
-        if str(settings.get('type')).rpartition('.')[2] == 'HeldOut':
+        if type_name(settings).rpartition('.')[2] == 'HeldOut':
             yield settings
 
 

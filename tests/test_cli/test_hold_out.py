@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mmengine.config import Config
+from mmengine.dataset import RepeatDataset
 from mmengine.registry import DATASETS, DefaultScope
 
-from mmml_losses.datasets import read_labels
-from mmml_losses.engine.config_data import hold_out
+from mmml_losses.datasets import HeldOut, read_labels
+from mmml_losses.engine.config_data import hold_out, hold_out_of
 from mmml_losses.hosts.checkpoints import check_checkpoint
 from mmml_losses.utils.errors import UsageError
 from tests.helpers.few_features import NUM_TRAIN, feature_options, write_features
@@ -57,13 +58,18 @@ def test_the_training_set_is_split_and_the_test_set_stays(name, scenes_folder):
     assert leaf.test_mode
 
 
-def test_a_repeated_training_set_is_split_before_it_is_repeated(scenes_folder):
+@pytest.mark.parametrize('repeat', ['RepeatDataset', RepeatDataset])
+def test_a_repeated_training_set_is_split_before_it_is_repeated(scenes_folder, repeat):
     cfg = digits('bce_digits', scenes_folder)
-    cfg.train_dataloader.dataset = dict(type='RepeatDataset', times=3, dataset=cfg.train_dataloader.dataset)
+    cfg.train_dataloader.dataset = dict(type=repeat, times=3, dataset=cfg.train_dataloader.dataset)
     hold_out(cfg, 0.25)
     train, held_out = labels_of(cfg, 'train'), labels_of(cfg, 'val')
     assert len(train.keys) == 3 * (64 - len(held_out.keys))
     assert 14 <= len(held_out.keys) <= 18
+
+
+def test_the_held_out_part_is_found_by_its_class():
+    assert hold_out_of(dict(dataset=dict(type=HeldOut, share=0.3, seed=2, dataset=dict(type='Any')))) == (0.3, 2)
 
 
 def test_what_cannot_be_split_is_named(scenes_folder):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from mmengine.config import Config
+from mmpretrain.registry import TRANSFORMS
 
 from mmml_losses.hosts.checkpoints import check_checkpoint
 from tests.helpers.tools import error_of
@@ -230,3 +233,10 @@ def test_two_processes_train_and_evaluate_without_a_gpu(scenes_folder, trained, 
         succeed('test.py', *arguments, *options, launcher=start)
         figures.append(json.loads(out.read_text())['multi-label/mAP@class'])
     assert figures[0] == pytest.approx(figures[1])
+
+
+@pytest.mark.parametrize('kind', ['PackInputs', 'mmpretrain.PackInputs', TRANSFORMS.get('PackInputs')])
+def test_true_labels_are_packed_by_every_form_of_a_pipeline(kind):
+    cfg = Config(dict(test_dataloader=dict(dataset=dict(type='Any', pipeline=[dict(type=kind)]))))
+    runpy.run_path(str(ROOT / 'tools' / 'test.py'))['pack_true_labels'](cfg)
+    assert cfg.test_dataloader.dataset.pipeline == [dict(type=kind, algorithm_keys=['true_label'])]
