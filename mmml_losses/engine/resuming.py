@@ -121,7 +121,8 @@ def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
         path: A file or an http(s) address.
         cfg: The config that the checkpoint is used with.
         resume: Whether a training goes on from the checkpoint. Then also raise an error if the checkpoint contains text
-            that MMEngine would run, or lies in ``cfg.work_dir`` and was trained with another loss or network.
+            that MMEngine would run, was trained without the held-out part of ``cfg``, or lies in ``cfg.work_dir`` and
+            was trained with another loss, network or held-out part.
     """
     address = urlparse(path)
     if address.scheme in ('http', 'https'):
@@ -146,10 +147,12 @@ def safe_checkpoint(path: str, cfg: Config, *, resume: bool = False) -> str:
                 f'the loss {describe_loss(used)}. Resume with the config and --loss of that training, or choose '
                 'another --work-dir'
             )
+    if resume and checkpoint.get('meta', {}).get('cfg'):
         held_out, wanted = trained_hold_out(checkpoint), hold_out_of(cfg.get('train_dataloader'))
-        if trained is not None and held_out != wanted:
+        # Elsewhere, other images may be intended, but no held-out part that the checkpoint has seen.
+        if held_out != wanted and (same_folder or wanted is not None):
             raise UsageError(
-                f'{cfg.work_dir} holds a training with other images, which cannot be resumed: share and seed of the '
+                f'{path} holds a training with other images, which cannot be resumed: share and seed of the '
                 f'held-out part were {held_out}, and are {wanted} now. Resume with the --hold-out of that training'
             )
     warn_of_other_loss(checkpoint, cfg)

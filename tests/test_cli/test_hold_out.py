@@ -114,6 +114,15 @@ def test_a_training_is_resumed_with_the_same_images_alone(features, tmp_path):
     run_tool('train.py', config, '--resume', '--hold-out', 0.25, '--no-validate', '--work-dir', run, *features)
 
 
+def test_a_resumed_checkpoint_of_another_folder_has_not_seen_the_held_out_images(features, tmp_path):
+    config = ROOT / 'configs' / 'bce_features.py'
+    run_tool('train.py', config, '--no-validate', '--work-dir', tmp_path / 'first', *features)
+    arguments = ('--resume', tmp_path / 'first' / 'epoch_3.pth', '--work-dir', tmp_path / 'second')
+    message = error_of('train.py', config, '--hold-out', 0.25, *arguments, *features)
+    assert 'epoch_3.pth holds a training with other images, which cannot be resumed' in message
+    run_tool('train.py', config, '--no-validate', *arguments, *features)
+
+
 def test_a_temperature_is_fitted_to_the_held_out_images(features, tmp_path, capsys):
     config = ROOT / 'configs' / 'bce_features.py'
     run_tool('train.py', config, '--hold-out', 0.25, '--no-validate', '--work-dir', tmp_path / 'run', *features)
