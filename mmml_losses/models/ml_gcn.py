@@ -141,11 +141,21 @@ class GraphClassifier(nn.Module):
         self._warn_if_other(before)
 
     def classifiers(self) -> Tensor:
-        """Return a weight vector for each label, (C, ``in_channels``); raise a ValueError if the graph is not known."""
+        """Return a weight vector for each label, (C, ``in_channels``).
+
+        Raise a ValueError if the graph, or the word vectors of a ``word_file``, are not known.
+        """
         if not self.adjacency.any():
             raise ValueError(
                 "GCNHead does not know which labels occur together: add dict(type='mmml_losses.TrainingSetHook') to "
-                'custom_hooks, load a checkpoint, or call see_training_labels(labels, sample_idx) of its fc'
+                'custom_hooks, load a checkpoint, or call see_training_labels(labels, sample_idx) of its fc and, with a '
+                'file of word vectors, see_class_names(names)'
+            )
+        if self.word_file is not None and not self.word_vectors.any():
+            raise ValueError(
+                f'GCNHead does not know the word vectors of its classes from {str(self.word_file)!r}: set class_names, '
+                "add dict(type='mmml_losses.TrainingSetHook') to custom_hooks, load a checkpoint, or call "
+                'see_class_names(names) of its fc'
             )
         hidden = leaky_relu(self.adjacency @ (self.word_vectors @ self.first), negative_slope=0.2)
         return self.adjacency @ (hidden @ self.second)

@@ -135,9 +135,12 @@ def test_a_frozen_backbone_stays_frozen():
 def test_a_neck_of_the_method_stays_and_fits():
     assert swapped('ml_gcn_voc_lt', 'densenet169').model.neck.type == 'mmml_losses.GlobalMaxPooling'
     assert swapped('ml_gcn_voc_lt', 'densenet169').model.head.in_channels == 1664
-    experts = swapped('bal_poe_coco_lt', 'densenet169').model
-    assert (experts.neck.type, experts.neck.in_channels, experts.head.in_channels) == ('LinearNeck', 1664, 256)
+    experts = swapped('bal_poe_coco_lt', 'resnext50').model
+    assert (experts.neck.type, experts.neck.in_channels, experts.head.in_channels) == ('LinearNeck', 2048, 256)
     assert (experts.head.type, experts.backbone.frozen_stages) == ('mmml_losses.ExpertsHead', 1)
+    assert experts.backbone.norm_eval
+    with pytest.raises(UsageError, match='sets norm_eval=True, which DenseNet does not take'):
+        swapped('bal_poe_coco_lt', 'densenet169')
     with pytest.raises(UsageError, match=r'the neck mmml_losses\.GlobalMaxPooling of the config needs a network that'):
         swapped('ml_gcn_voc_lt', 'vit_b32')
 

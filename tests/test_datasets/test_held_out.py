@@ -68,30 +68,56 @@ def test_rare_and_frequent_classes_come_within_one_label_of_their_share(share):
     assert abs(chosen.sum() - share * len(chosen)) <= 1
 
 
-def test_the_choice_is_that_of_the_plain_algorithm():
+def dense_labels() -> tuple[np.ndarray, np.ndarray]:
+    """Return labels (4000, 300) with about 30 positives each, alike in blocks of 20, and groups of 1 to 8 samples."""
+    random = np.random.RandomState(0)
+    rates = np.repeat(random.beta(0.25, 2.2, (200, 300)), 20, axis=0)
+    groups = np.repeat(np.arange(4000), random.randint(1, 9, 4000))[:4000]
+    return random.permutation(random.rand(4000, 300) < rates), groups
+
+
+def test_dense_labels_in_groups_come_nearer_than_by_chance():
+    positives, groups = dense_labels()
+    chosen = choose_held_out(positives, groups, 0.2)
+    by_chance = np.random.RandomState(1).rand(groups.max() + 1)[groups] < 0.2
+
+    def deviations(part):
+        return abs(positives[part].sum(axis=0) - 0.2 * positives.sum(axis=0))
+
+    assert 25 < positives.sum(axis=1).mean() < 35
+    assert deviations(chosen).mean() < deviations(by_chance).mean() / 2
+    assert deviations(chosen).max() < deviations(by_chance).max() / 2
+    assert abs(chosen.sum() - 0.2 * len(chosen)) <= 10
+
+
+@pytest.mark.parametrize('share', [0.3, 0.5])
+def test_the_choice_is_that_of_the_plain_rule(share):
     positives = long_tail(200)
-    expected = plain_iterative_stratification(positives, 0.3)
-    assert choose_held_out(positives, np.arange(200), 0.3).tolist() == expected
+    groups = np.random.RandomState(1).permutation(np.arange(200) // 3)
+    for numbers in (np.arange(200), groups):
+        assert choose_held_out(positives, numbers, share).tolist() == plain_choice(positives, numbers, share)
 
 
-def plain_iterative_stratification(positives: np.ndarray, share: float) -> list[bool]:
-    """Follow Algorithm 1 of Sechidis et al. literally, with two subsets."""
-    waiting, held_out = set(range(len(positives))), [False] * len(positives)
-    wanted = [[part * count for count in positives.sum(axis=0)] for part in (1 - share, share)]
-    sizes = [(1 - share) * len(positives), share * len(positives)]
-    while waiting:
-        left = {c: [i for i in sorted(waiting) if positives[i, c]] for c in range(positives.shape[1])}
-        left = {c: members for c, members in left.items() if members}
-        rarest = min(left, key=lambda c: (len(left[c]), c)) if left else None
-        for i in left[rarest] if left else sorted(waiting):
-            wishes = [(round(wanted[k][rarest], 6) if left else 0, round(sizes[k], 6)) for k in (0, 1)]
-            part = int(wishes[1] > wishes[0])
-            held_out[i] = part == 1
-            waiting.discard(i)
-            sizes[part] -= 1
-            for c in np.flatnonzero(positives[i]):
-                wanted[part][c] -= 1
-    return held_out
+def plain_choice(positives: np.ndarray, groups: np.ndarray, share: float) -> list[bool]:
+    """Place the groups by the sum of squared deviations with the group in either part, written out in full."""
+    counts = [[*positives[groups == g].sum(axis=0).tolist(), int((groups == g).sum())] for g in range(max(groups) + 1)]
+    totals = [sum(column) for column in zip(*counts, strict=True)]
+    rarest = [min((t for a, t in zip(row[:-1], totals, strict=False) if a), default=np.inf) for row in counts]
+    parts = {True: [0] * len(totals), False: [0] * len(totals)}
+    held_out = {}
+    for group in sorted(range(len(counts)), key=lambda g: (rarest[g], g)):
+        costs = {}
+        for choice in (False, True):
+            cost = 0
+            for c, total in enumerate(totals):
+                held = parts[True][c] + counts[group][c] * choice
+                seen = parts[True][c] + parts[False][c] + counts[group][c]
+                cost += (held - share * seen) ** 2 / total if total else 0
+            costs[choice] = cost
+        held_out[group] = costs[True] < costs[False] - 1e-9
+        part = parts[held_out[group]]
+        part[:] = [a + b for a, b in zip(part, counts[group], strict=True)]
+    return [held_out[group] for group in groups.tolist()]
 
 
 def test_the_persons_of_one_image_stay_together():

@@ -114,6 +114,18 @@ def test_words_are_found_by_class_names(tmp_path):
         build(word_vectors=tmp_path / 'glove.txt', class_names=['bed', 'hot dog', 'dog', 'cat'])
 
 
+def test_words_that_were_not_looked_up_are_an_error(tmp_path):
+    (tmp_path / 'glove.txt').write_text('cat 1 0\ndog 0 1\nhot 2 2\nsofa 3 3\n')
+    head = build(word_vectors=tmp_path / 'glove.txt')
+    with pytest.raises(ValueError, match=r'does not know the word vectors .*TrainingSetHook.*see_class_names\(names\)'):
+        head(feats())
+    head.fc.see_class_names(['sofa', 'hot dog', 'dog', 'cat'])
+    assert head(feats()).any()
+    tested = build(labels=None, word_vectors=tmp_path / 'glove.txt')
+    tested.load_state_dict(head.state_dict())  # a checkpoint has them
+    assert torch.equal(tested(feats()), head(feats()))
+
+
 def test_the_loss_is_the_heads_and_reaches_every_parameter():
     head = build(loss=dict(type='mmml_losses.SPALoss'))
     loss = head.loss(feats(), samples([0, 3], [], [1]))['loss']

@@ -1,9 +1,10 @@
 # ResNet-50 with 256 features, as the code of the DB loss (configs/*/LT_resnet50_pfc_DB.py, necks/pfc.py) and of the DR
-# loss has it: the first stage is frozen, and a linear layer, batch normalisation and dropout follow the pooling.
+# loss has it: the first stage is frozen, and a linear layer, batch normalisation and dropout follow the pooling. The
+# batch normalisation of the backbone keeps the statistics of its weights (default of mllt/models/backbones/resnet.py).
 _base_ = 'resnet50.py'
 
 model = dict(
-    backbone=dict(frozen_stages=1),
+    backbone=dict(frozen_stages=1, norm_eval=True),
     neck=dict(
         _delete_=True,
         type='LinearNeck',

@@ -75,11 +75,11 @@ class HeldOut(LabelWrapper):
 
 
 def choose_held_out(positives: np.ndarray, groups: np.ndarray, share: float) -> np.ndarray:
-    """Choose which samples are held out, by iterative stratification (Sechidis et al., 2011) into two parts.
+    """Choose which samples are held out, so that each class and the number of samples come near their shares.
 
-    Each part wants its share of the positives of every class, and of all samples. The class with the fewest positives
-    left is next, and its groups go one by one to the part that wants more of this class, or else more samples, or else
-    to the larger part. Groups without a positive come last.
+    Groups are placed one by one, those with the rarest class first, as in iterative stratification (Sechidis et al.,
+    2011), and those without a positive last. Each goes to the part that leaves the smaller sum, over all classes and
+    the number of samples, of squared deviations from the share, each divided by its total.
 
     Args:
         positives: (N, C) bool.
@@ -89,39 +89,21 @@ def choose_held_out(positives: np.ndarray, groups: np.ndarray, share: float) -> 
     Returns:
         (N,) bool, True for samples that are held out.
     """
-    num_classes, sizes = positives.shape[1], np.bincount(groups).tolist()
+    num_classes, sizes = positives.shape[1], np.bincount(groups)
     rows, columns = np.nonzero(positives)
-    pairs, counts = np.unique(groups[rows] * num_classes + columns, return_counts=True)
-    members, classes = np.divmod(pairs, num_classes)
+    # The number of samples is one more column, which every sample has.
+    rows, columns = np.append(rows, np.arange(len(groups))), np.append(columns, np.full(len(groups), num_classes))
+    pairs, counts = np.unique(groups[rows] * (num_classes + 1) + columns, return_counts=True)
+    members, columns = np.divmod(pairs, num_classes + 1)
     starts = np.searchsorted(members, np.arange(len(sizes) + 1)).tolist()
-    by_class = np.argsort(classes, kind='stable')
-    class_starts = np.searchsorted(classes[by_class], np.arange(num_classes + 1))
-    # What the held-out part wants more than the other, of each class and of all samples.
-    totals = np.bincount(classes, counts, num_classes)
-    lead = ((2 * share - 1) * totals).tolist()
-    lead_of_all = (2 * share - 1) * len(groups)
-    left = np.bincount(classes, minlength=num_classes)
-    listed_classes, listed_counts = classes.tolist(), counts.tolist()
-    is_larger = share > 0.5
+    totals = np.bincount(columns, counts, num_classes + 1)
+    rarest = np.minimum.reduceat(np.where(columns < num_classes, totals[columns], np.inf), starts[:-1])
+    deviations = np.zeros(num_classes + 1)  # held out - share * placed
     held_out = np.zeros(len(sizes), dtype=bool)
-    waiting = np.ones(len(sizes), dtype=bool)
-
-    def place(group: int, wish: float) -> None:
-        nonlocal lead_of_all
-        wish = round(wish, 6) or round(lead_of_all, 6)  # equal wishes may differ by a rounding error
-        held_out[group] = wish > 0 or (wish == 0 and is_larger)
-        waiting[group] = False
-        sign = -1 if held_out[group] else 1
-        lead_of_all += sign * sizes[group]
-        for at in range(starts[group], starts[group + 1]):
-            lead[listed_classes[at]] += sign * listed_counts[at]
-            left[listed_classes[at]] -= 1
-
-    while left.any():
-        rarest = int(np.where(left > 0, left, len(groups) + 1).argmin())
-        for group in members[by_class[class_starts[rarest] : class_starts[rarest + 1]]].tolist():
-            if waiting[group]:
-                place(group, lead[rarest])
-    for group in np.flatnonzero(waiting).tolist():
-        place(group, 0.0)
+    for group in np.argsort(rarest, kind='stable').tolist():
+        own = slice(starts[group], starts[group + 1])
+        at, gains = columns[own], counts[own]
+        change = gains * (2 * deviations[at] + gains * (1 - 2 * share)) / totals[at]
+        held_out[group] = change.sum().round(9) < 0  # both parts may be equally good but for a rounding error
+        deviations[at] += gains * (held_out[group] - share)
     return held_out[groups]
