@@ -148,8 +148,8 @@ class GraphClassifier(nn.Module):
         if not self.adjacency.any():
             raise ValueError(
                 "GCNHead does not know which labels occur together: add dict(type='mmml_losses.TrainingSetHook') to "
-                'custom_hooks, load a checkpoint, or call see_training_labels(labels, sample_idx) of its fc, and with a '
-                'file of word vectors see_class_names(names)'
+                'custom_hooks, load a checkpoint, or call see_training_labels(labels, sample_idx) of its fc, and with '
+                'a file of word vectors see_class_names(names)'
             )
         if self.word_file is not None and not self.word_vectors.any():
             raise ValueError(
