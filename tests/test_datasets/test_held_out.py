@@ -15,6 +15,7 @@ from mmml_losses.datasets import (
     read_labels,
 )
 from mmml_losses.datasets.wrappers.held_out import choose_held_out
+from mmml_losses.utils.errors import AnnotationError
 from tests.helpers.toy import Toy, many
 
 
@@ -189,3 +190,11 @@ def test_a_share_must_be_a_fraction(share):
 def test_a_set_that_is_too_small_is_rejected():
     with pytest.raises(ValueError, match=r'share must leave samples in both parts, got 0.2 of 1 samples'):
         HeldOut(Toy([[0]]))
+
+
+@pytest.mark.parametrize('part', ['train', 'held_out'])
+def test_soft_labels_cannot_be_held_out(part):
+    soft = Toy([dict(gt_score=np.array([1, 0, 0.3, 0], dtype=np.float32)), dict(gt_score=np.zeros(4))])
+    message = r'--hold-out \(HeldOut\) needs hard labels, 1 .*, got the soft label 0.3 for class 2 of sample 0'
+    with pytest.raises(AnnotationError, match=message):
+        HeldOut(soft, part=part)

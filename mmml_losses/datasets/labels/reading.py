@@ -33,7 +33,12 @@ class LabelChanges:
     sample_idx: np.ndarray
 
 
-def read_labels(dataset: BaseDataset, with_areas: bool = False) -> SampleLabels:
+# What the error for soft labels says of hard ones.
+HARD_LABELS = '1 (positive), 0 (negative) or -1 (unknown)'
+HARD_TO_CHANGE = f'gt_score must be {HARD_LABELS} to hide or replace labels'
+
+
+def read_labels(dataset: BaseDataset, with_areas: bool = False, hard_rule: str = HARD_TO_CHANGE) -> SampleLabels:
     """Return the labels of all samples of a dataset, in dataset order, as :class:`SampleLabels`.
 
     Args:
@@ -41,6 +46,7 @@ def read_labels(dataset: BaseDataset, with_areas: bool = False) -> SampleLabels:
             ``gt_label`` with class indices, or else ``instances`` with ``bbox_label`` as in MMDetection. Wrappers
             around such datasets are allowed, as in :class:`mmml_losses.datasets.LabelWrapper`.
         with_areas: Whether to read the areas of objects, too, which some label wrappers need.
+        hard_rule: Beginning of the error for soft labels: who needs hard ones.
 
     Raises:
         TypeError: The dataset is of another kind.
@@ -52,8 +58,7 @@ def read_labels(dataset: BaseDataset, with_areas: bool = False) -> SampleLabels:
     if rows.observed.dtype != np.int8:
         sample, label = np.argwhere(rows.observed != rows.observed.round())[0]
         raise AnnotationError(
-            'gt_score must be 1 (positive), 0 (negative) or -1 (unknown) to hide or replace labels, got the soft label '
-            f'{rows.observed[sample, label]:g} for class {label} of sample {sample}'
+            f'{hard_rule}, got the soft label {rows.observed[sample, label]:g} for class {label} of sample {sample}'
         )
     true = None if rows.true is rows.observed else rows.true
     return SampleLabels(classes, rows.keys, rows.observed, rows.areas, rows.images, true)

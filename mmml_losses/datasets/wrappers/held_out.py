@@ -6,6 +6,7 @@ from mmengine.dataset import BaseDataset
 from ...registry import DATASETS
 from ...utils.arguments import check_choice, check_whole_number
 from ..labels.random_numbers import uniform_numbers
+from ..labels.reading import HARD_LABELS
 from ..labels.sample_labels import POSITIVE, SampleLabels
 from .label_wrapper import LabelWrapper
 
@@ -18,7 +19,8 @@ class HeldOut(LabelWrapper):
 
     The parts are chosen by :func:`choose_held_out` from the labels before all label wrappers, the names of the images
     and the seed alone. So they are equal in every process, and for every label wrapper inside that keeps the samples.
-    All samples of one image are in one part. The samples keep their order.
+    All samples of one image are in one part. The samples keep their order. Soft labels, as those of VQA, are rejected:
+    a class has no share of positives then.
 
     ``'train'`` has the labels of the wrapped dataset. ``'held_out'`` has the labels before all label wrappers, so that
     figures on it compare with figures on a test set. ``--hold-out 0.2`` of the tools puts this wrapper into a config:
@@ -37,6 +39,7 @@ class HeldOut(LabelWrapper):
     """
 
     arguments = ('share', 'part', 'seed')
+    hard_rule = f'--hold-out (HeldOut) needs hard labels, {HARD_LABELS}'
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from ...utils.arrays import as_labels
 from ...utils.errors import AnnotationError
 from ..labels.data_infos import has_boxes_only, label_row, write_labels
 from ..labels.nesting import LabelView, class_names, count_views, leaf_datasets, pipeline_of, reject_unknown_kinds
-from ..labels.reading import read_history, read_labels
+from ..labels.reading import HARD_TO_CHANGE, read_history, read_labels
 from ..labels.sample_labels import POSITIVE, UNKNOWN, SampleLabels
 
 
@@ -41,6 +41,8 @@ class LabelWrapper(LabelView):
 
     # Whether select and relabel need the areas of the samples, which take a while to read.
     needs_areas: bool = False
+    # Beginning of the error for soft labels.
+    hard_rule: str = HARD_TO_CHANGE
     # Attributes that determine the labels, see settings.
     arguments: Sequence[str] = ()
 
@@ -83,7 +85,7 @@ class LabelWrapper(LabelView):
         if self._fully_initialized:
             return
         self.dataset.full_init()
-        samples = read_labels(self.dataset, with_areas=self.needs_areas)
+        samples = read_labels(self.dataset, self.needs_areas, self.hard_rule)
         positions = self.select(samples)
         if positions is not None:
             positions = _as_positions(positions, f'select of {type(self).__name__} must give positions')
