@@ -3,7 +3,7 @@
 import os
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -16,10 +16,10 @@ from torch.hub import tqdm
 
 from ....utils.arguments import check_whole_number
 from ....utils.arrays import ArrayLike
-from ..positive_ranks import has_numba, import_compiled
+from ..positive_ranks import import_compiled
 from . import queries
 from .queries import ConditionTable, Scale, condition_table
-from .sampling import Counts, Run, Stratum, sample_strata
+from .sampling import Counts, Job, Run, Stratum, sample_strata
 
 Log = Callable[[str], None]
 
@@ -121,7 +121,7 @@ def query_retrieval(
     if checkpoint_file is not None:
         warnings.warn('checkpoint_file is ignored: query_retrieval writes no checkpoint any more', stacklevel=2)
     table = condition_table(probabilities, labels, scale)
-    module = _load(use_numba)
+    compiled = None if use_numba is False else import_compiled('retrieval', required=bool(use_numba))
     space = count_queries(table.num_classes, max_conditions, min_positives)
     is_exhaustive = sum(space.values()) <= budget
     log = log or (lambda line: None)
@@ -129,12 +129,13 @@ def query_retrieval(
         num_workers = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
     by_counts = ', '.join(f'{counts}: {size:,}' for counts, size in space.items())
     log(f'{sum(space.values()):,} queries over {table.num_images:,} images, by (positives, negatives) {by_counts}')
-    run = partial(run_threads, num_workers=num_workers, progress=progress, log=log)
+    module = compiled or queries
+    run = partial(run_threads, module, table, num_workers=num_workers, progress=progress, log=log)
     if is_exhaustive:
-        strata = _all_strata(table, space, max_conditions, module, run, log)
+        strata = _all_strata(table, space, max_conditions, run, log)
     else:
         log(f'they are more than the budget, so a stratified sample of about {sample_size:,} is evaluated')
-        strata = sample_strata(table, space, sample_size, seed, module, run)
+        strata = sample_strata(table, space, sample_size, seed, run)
     result = RetrievalResult(
         overall=combine(strata.values()),
         by_conditions={
@@ -230,21 +231,19 @@ def combine(strata: Collection[Stratum]) -> RetrievalMean:
 
 
 def run_threads(
-    work: Callable, items: Sequence, sizes: Sequence[int], num_workers: int, progress: bool, log: Log
-) -> Iterator[np.ndarray]:
-    """Call ``work(item)`` for all items in threads, and yield the results in the order of ``items``.
-
-    ``sizes`` holds the number of queries of each item, to report progress: by a bar if ``progress``, else to ``log``.
-    """
-    done, total = 0, sum(sizes)
+    module: ModuleType, table: ConditionTable, jobs: list[Job], num_workers: int, progress: bool, log: Log
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the results of ``module.evaluate`` in the order of ``jobs``; show progress in a bar, else by ``log``."""
+    done, total = 0, sum(job.size for job in jobs)
     start = last_line = time.monotonic()
     pool = ThreadPoolExecutor(num_workers)
     try:
+        found = pool.map(lambda job: module.evaluate(np.array(job.queries), job.depth, table), jobs)
         with tqdm(total=total, unit=' queries', unit_scale=True, disable=not progress) as bar:
-            for result, size in zip(pool.map(work, items), sizes, strict=True):
+            for job, result in zip(jobs, found, strict=True):
                 yield result
-                bar.update(size)
-                done += size
+                bar.update(job.size)
+                done += job.size
                 if not progress and time.monotonic() - last_line >= SECONDS_BETWEEN_LINES:
                     last_line = time.monotonic()
                     log(f'{done:,} of {total:,} queries done in {last_line - start:.0f} s')
@@ -253,34 +252,17 @@ def run_threads(
 
 
 def _all_strata(
-    table: ConditionTable, space: dict[Counts, int], max_conditions: int, module: ModuleType, run: Run, log: Log
+    table: ConditionTable, space: dict[Counts, int], max_conditions: int, run: Run, log: Log
 ) -> dict[Counts, Stratum]:
-    """Evaluate all queries; return a dict from (number of required, number of excluded classes) to Stratum.
-
-    Only queries whose required classes occur together in an image are computed: no other query has a relevant image.
-    ``space`` maps the same keys to numbers of queries, as from :func:`count_queries`. ``module`` has the function
-    ``evaluate``; ``run`` is :func:`run_threads` with ``num_workers``, ``progress`` and ``log`` given.
-    """
-    required = [each for each in positive_sets(table, max_conditions) if (len(each), 0) in space]
-    sizes = [
-        sum(comb(table.num_classes - len(each), excluded) for excluded in range(max_conditions - len(each) + 1))
-        for each in required
-    ]
-    log(f'{sum(sizes):,} of them ask for classes that occur together and are evaluated')
+    """Evaluate all queries of ``space`` whose required classes occur together; no other query has a relevant image."""
+    jobs = []
+    for classes in positive_sets(table, max_conditions):
+        if (len(classes), 0) in space:
+            depth, others = max_conditions - len(classes), table.num_classes - len(classes)
+            jobs.append(Job([classes], depth, sum(comb(others, excluded) for excluded in range(depth + 1))))
+    log(f'{sum(job.size for job in jobs):,} of them ask for classes that occur together and are evaluated')
     sums = np.zeros((max_conditions + 1, max_conditions + 1, 2))
-
-    def evaluate(classes: tuple[int, ...]) -> np.ndarray:
-        return np.stack(module.evaluate(np.array([classes]), max_conditions - len(classes), table), axis=2)[0]
-
     # Added in the order of the sets: the same last bit on any number of threads.
-    for classes, found in zip(required, run(evaluate, required, sizes), strict=True):
-        sums[len(classes), : len(found)] += found
+    for job, found in zip(jobs, run(jobs), strict=True):
+        sums[len(job.queries[0]), : job.depth + 1] += np.dstack(found)[0]
     return {counts: Stratum.of_all(size, int(sums[counts][0]), sums[counts][1]) for counts, size in space.items()}
-
-
-def _load(use_numba: bool | None) -> ModuleType:
-    """Return the module of query functions: numpy's (False), compiled (True, or raise), compiled if possible (None)."""
-    if use_numba and not has_numba():
-        raise ValueError('use_numba must be False or None where numba is not installed, got True')
-    kernels = None if use_numba is False else import_compiled('retrieval', required=bool(use_numba))
-    return kernels or queries

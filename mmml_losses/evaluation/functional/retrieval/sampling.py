@@ -1,17 +1,16 @@
 """Estimate mean average precision over many queries from a sample, stratified by their numbers of conditions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, comb, nan
-from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
 from .queries import ConditionTable, first_relevant
 
 Counts = tuple[int, int]  # (|P|, |N|)
-Run = Callable[..., Iterator[np.ndarray]]
 
 # Entries of the largest array of random queries, and the most queries that are drawn for one stratum.
 CHUNK_ENTRIES = 1 << 22
@@ -22,6 +21,18 @@ PILOT_DRAWS = 4096
 DRAWS_PER_QUERY = 8
 # Queries that a thread evaluates at a time.
 QUERIES_AT_A_TIME = 500
+
+
+class Job(NamedTuple):
+    """Queries for a thread; see :func:`.queries.evaluate` for ``queries`` and ``depth``."""
+
+    queries: np.ndarray | Sequence[tuple[int, ...]]
+    depth: int
+    size: int  # number of queries, with those that ``depth`` adds
+
+
+# Evaluates jobs; yields the results in the same order.
+Run = Callable[[list[Job]], Iterator[tuple[np.ndarray, np.ndarray]]]
 
 
 @dataclass(frozen=True)
@@ -62,13 +73,11 @@ class StratumSampler:
     def __init__(self, counts: Counts, size: int, table: ConditionTable, bits: np.ndarray):
         self.counts, self.size, self.table, self.bits = counts, size, table, bits
         self._labels = table.satisfied.reshape(2, table.num_classes, -1)
-        pairs, places = np.unique(self._labels.sum(axis=1), axis=1, return_inverse=True)
-        answered = [comb(int(shown), counts[0]) * comb(int(absent), counts[1]) for shown, absent in pairs.T]
-        numbers = np.bincount(places.ravel())
-        num_pairs = sum(each * int(number) for each, number in zip(answered, numbers, strict=True))
-        self.cover = min(size, num_pairs)
-        self.by_image = num_pairs < size
-        self._cumulative = np.cumsum(np.array(answered, dtype=np.float64)[places.ravel()])
+        shown, absent = self._labels.sum(axis=1).tolist()
+        answered = [comb(p, counts[0]) * comb(n, counts[1]) for p, n in zip(shown, absent, strict=True)]
+        self.cover = min(size, sum(answered))
+        self.by_image = self.cover < size
+        self._cumulative = np.cumsum(np.array(answered, dtype=np.float64))
 
     def draw(self, seed: tuple[int, ...], num_draws: int, num_wanted: int) -> tuple[np.ndarray, int]:
         """Draw ``num_draws`` queries; return (first ``num_wanted`` accepted, as rows; number of all accepted)."""
@@ -115,55 +124,42 @@ class StratumSampler:
 
 
 def sample_strata(
-    table: ConditionTable, space: dict[Counts, int], sample_size: int, seed: int, module: ModuleType, run: Run
+    table: ConditionTable, space: dict[Counts, int], sample_size: int, seed: int, run: Run
 ) -> dict[Counts, Stratum]:
-    """Evaluate a sample of queries; return a dict from (number of required, number of excluded classes) to Stratum.
-
-    Strata that :func:`share_out` omits are evaluated whole. ``space`` maps strata to their numbers of queries, and
-    ``sample_size`` is the number of queries to evaluate. ``module`` has the function ``evaluate``;
-    ``run`` is :func:`.measure.run_threads` with ``num_workers``, ``progress`` and ``log`` given.
-    """
+    """Evaluate about ``sample_size`` queries of ``space``; strata that :func:`share_out` omits are evaluated whole."""
     bits = np.packbits(table.satisfied, axis=1)
     samplers = {counts: StratumSampler(counts, size, table, bits) for counts, size in space.items()}
     shares = {counts: sampler.draw((seed, 0), PILOT_DRAWS, 0)[1] / PILOT_DRAWS for counts, sampler in samplers.items()}
     numbers = share_out(sample_size, {counts: shares[counts] * samplers[counts].cover for counts in space}, space)
-    draws, queries = {}, {}
-    for counts, number in numbers.items():
-        enough = ceil(1.2 * number / shares[counts]) if shares[counts] else MAX_DRAWS
-        num_draws = min(max(enough, DRAWS_PER_QUERY * number), MAX_DRAWS)
-        queries[counts], num_accepted = samplers[counts].draw((seed, 1), num_draws, number)
-        draws[counts] = num_draws, num_accepted
-    queries |= {counts: all_queries(table.num_classes, counts) for counts in space if counts not in numbers}
-    precisions = {counts: np.empty(len(rows)) for counts, rows in queries.items()}
-    parts = [
-        (rows[start : start + QUERIES_AT_A_TIME], precisions[counts][start : start + QUERIES_AT_A_TIME])
-        for counts, rows in queries.items()
-        for start in range(0, len(rows), QUERIES_AT_A_TIME)
-    ]
-    found = run(lambda part: module.evaluate(part[0], 0, table), parts, [len(rows) for rows, _ in parts])
-    for (_, target), (num_relevant, values) in zip(parts, found, strict=True):
-        target[:] = np.where(num_relevant, values, nan)[:, 0]
-    strata = {}
-    for counts, size in space.items():
-        if counts in draws:
-            strata[counts] = samplers[counts].estimate(*draws[counts], precisions[counts])
+    draws, strata, jobs = {}, {}, []
+    for counts in space:
+        if counts in numbers:
+            enough = ceil(1.2 * numbers[counts] / shares[counts]) if shares[counts] else MAX_DRAWS
+            num_draws = min(max(enough, DRAWS_PER_QUERY * numbers[counts]), MAX_DRAWS)
+            rows, num_accepted = samplers[counts].draw((seed, 1), num_draws, numbers[counts])
+            draws[counts] = num_draws, num_accepted
         else:
-            defined = precisions[counts][~np.isnan(precisions[counts])]
-            strata[counts] = Stratum.of_all(size, len(defined), defined.sum())
+            rows = all_queries(table.num_classes, counts)
+        blocks = [rows[start : start + QUERIES_AT_A_TIME] for start in range(0, len(rows), QUERIES_AT_A_TIME)]
+        jobs += [(counts, Job(block, 0, len(block))) for block in blocks]
+    precisions = {counts: list[float]() for counts in space}
+    for (counts, _), (num_relevant, values) in zip(jobs, run([job for _, job in jobs]), strict=True):
+        precisions[counts] += values[num_relevant > 0].tolist()
+    for counts, size in space.items():
+        values = np.array(precisions[counts])
+        if counts in draws:
+            strata[counts] = samplers[counts].estimate(*draws[counts], values)
+        else:
+            strata[counts] = Stratum.of_all(size, len(values), values.sum())
     return strata
 
 
 def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, int]) -> dict[Counts, int]:
-    """Return a dict from (number of required, of excluded classes) of a stratum to its number of queries in the sample.
+    """Share ``total`` queries out to strata with about ``num_queries`` that have a relevant image, of ``space`` in all.
 
-    A stratum is not in the dict if evaluating all its queries costs no more than a sample. Of ``total``, a tenth goes
-    to all strata equally, so that each has an interval. Half goes to strata in proportion to their queries with a
-    relevant image, which makes the overall mean precise. The rest is divided equally between the numbers of conditions.
-
-    Args:
-        total: Number of queries to evaluate.
-        num_queries: Number, or its estimate, of queries with a relevant image in each stratum.
-        space: Number of all queries in each stratum.
+    A stratum is left out if evaluating all its queries costs no more than a sample. A tenth goes to all strata equally,
+    so that each has an interval. Half goes to strata in proportion to ``num_queries``, which makes the overall mean
+    precise. The rest is divided equally between the numbers of conditions.
     """
     remaining = dict(num_queries)
     while remaining:
@@ -191,16 +187,11 @@ def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, 
 
 
 def all_queries(num_classes: int, counts: Counts) -> np.ndarray:
-    """Return all queries with P required and N excluded classes, where ``counts`` is (P, N).
-
-    The result has shape (number of queries, P + N). In a row, the indices of the required classes come first. An
-    excluded class c is stored as ``num_classes + c``.
-    """
-    classes = range(num_classes)
+    """Return all queries of a stratum, as rows of conditions of a :class:`.queries.ConditionTable`."""
     rows = [
         (*positives, *negatives)
-        for positives in combinations(classes, counts[0])
-        for negatives in combinations([num_classes + index for index in classes if index not in positives], counts[1])
+        for positives in combinations(range(num_classes), counts[0])
+        for negatives in combinations([num_classes + i for i in range(num_classes) if i not in positives], counts[1])
     ]
     return np.array(rows, dtype=np.int64).reshape(len(rows), sum(counts))
 
