@@ -98,9 +98,8 @@ def query_retrieval(
 
     All queries with :math:`|P| \ge` ``min_positives`` and :math:`|P| + |N| \le` ``max_conditions`` are evaluated if
     there are at most ``budget``. Otherwise a sample is evaluated. Its strata are the queries of equal (:math:`|P|`,
-    :math:`|N|`). In a stratum, all queries that have a relevant image are equally likely
-    (:class:`.sampling.StratumSampler`). Larger strata get more queries (:func:`.sampling.share_out`, which also chooses
-    small strata to evaluate whole). The means have 95 % intervals (:func:`combine`).
+    :math:`|N|`), of which all with a relevant image are equally likely (:class:`.sampling.StratumSampler`).
+    :func:`.sampling.share_out` chooses the numbers. The means have 95 % intervals (:func:`combine`).
 
     Args:
         probabilities: (N, C) predicted probabilities :math:`\eta` in [0, 1].
@@ -128,7 +127,8 @@ def query_retrieval(
     if num_workers is None:
         num_workers = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
     by_counts = ', '.join(f'{counts}: {size:,}' for counts, size in space.items())
-    log(f'{sum(space.values()):,} queries over {table.num_images:,} images, by (positives, negatives) {by_counts}')
+    num_images = table.log_scores.shape[1]
+    log(f'{sum(space.values()):,} queries over {num_images:,} images, by (positives, negatives) {by_counts}')
     module = compiled or queries
     run = partial(run_threads, module, table, num_workers=num_workers, progress=progress, log=log)
     if is_exhaustive:
@@ -143,7 +143,7 @@ def query_retrieval(
             for length in sorted({sum(counts) for counts in strata})
         },
         by_counts={counts: combine([stratum]) for counts, stratum in strata.items()},
-        num_images=table.num_images,
+        num_images=num_images,
         num_classes=table.num_classes,
         exhaustive=is_exhaustive,
     )
@@ -161,10 +161,6 @@ def count_queries(num_classes: int, max_conditions: int = 5, min_positives: int 
         num_classes: Number of classes C.
         max_conditions: Largest :math:`|P| + |N|`.
         min_positives: Smallest :math:`|P|`.
-
-    Examples:
-        >>> sum(count_queries(80).values())
-        769548876
     """
     check_whole_number('max_conditions', max_conditions, 1)
     check_whole_number('min_positives', min_positives)
@@ -193,27 +189,21 @@ def positive_sets(table: ConditionTable, max_size: int) -> Iterator[tuple[int, .
     """Yield all sets of 1 to ``max_size`` classes that some image shows together, as ascending tuples of indices."""
     shows = np.ascontiguousarray(table.satisfied[: table.num_classes].T)
 
-    def extend(chosen: tuple[int, ...], images: np.ndarray) -> Iterator[tuple[int, ...]]:
-        first = chosen[-1] + 1 if chosen else 0
-        for index in np.flatnonzero(shows[images, first:].any(axis=0)) + first:
-            wider = (*chosen, int(index))
-            yield wider
+    def extend(chosen: tuple[int, ...], images: np.ndarray, first: int) -> Iterator[tuple[int, ...]]:
+        for index in np.flatnonzero(shows[images, first:].any(axis=0)).tolist():
+            yield (wider := (*chosen, first + index))
             if len(wider) < max_size:
-                yield from extend(wider, images[shows[images, index]])
+                yield from extend(wider, images[shows[images, first + index]], first + index + 1)
 
-    return extend((), np.arange(table.num_images))
+    return extend((), np.arange(len(shows)), 0)
 
 
 def combine(strata: Collection[Stratum]) -> RetrievalMean:
     r"""Compute the mean average precision over the queries of several strata, with its 95 % interval.
 
-    Let :math:`M_h` be the (estimated) number of queries with a relevant image in stratum h, :math:`m_h` their mean
-    average precision and :math:`M = \sum_h M_h`. The mean is the ratio :math:`R = \sum_h M_h m_h / M`. To first order,
-
-    .. math::
-        \mathrm{Var}(R) = \frac{1}{M^2} \sum_h \left[ M_h^2\,\mathrm{Var}(m_h) + (m_h - R)^2\,\mathrm{Var}(M_h) \right],
-
-    because :math:`M_h` and :math:`m_h` are estimated independently.
+    Stratum h has (about) :math:`M_h` queries with a relevant image, of mean average precision :math:`m_h`. These are
+    estimated independently. Of the ratio :math:`R = \sum_h M_h m_h / M` with :math:`M = \sum_h M_h`, the variance is
+    :math:`\sum_h [M_h^2 \mathrm{Var}(m_h) + (m_h - R)^2 \mathrm{Var}(M_h)] / M^2`, to first order.
     """
     size = sum(stratum.size for stratum in strata)
     filled = [stratum for stratum in strata if stratum.num_queries]
@@ -225,9 +215,9 @@ def combine(strata: Collection[Stratum]) -> RetrievalMean:
         stratum.num_queries**2 * stratum.mean_variance + (stratum.mean - value) ** 2 * stratum.count_variance
         for stratum in filled
     )
-    num_queries, num_evaluated = round(total), sum(stratum.num_evaluated for stratum in filled)
+    num_evaluated = sum(stratum.num_evaluated for stratum in filled)
     half_width = NORMAL_95 * sqrt(variance) / total
-    return RetrievalMean(float(value), half_width, num_queries, num_evaluated, size - num_queries)
+    return RetrievalMean(float(value), half_width, round(total), num_evaluated, size - round(total))
 
 
 def run_threads(

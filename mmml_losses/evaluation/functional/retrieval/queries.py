@@ -10,7 +10,7 @@ import torch
 
 from ....utils import arrays
 from ....utils.arguments import check_whole_number
-from ....utils.arrays import ArrayLike, as_array, as_labels, as_labels_of
+from ....utils.arrays import ArrayLike, as_labels, as_labels_of
 from ....utils.errors import did_you_mean
 from ..predictions import Predictions
 
@@ -52,14 +52,13 @@ def parse_query(text: str, class_names: Sequence[str]) -> Query:
         text: The query.
         class_names: Names of the classes in the order of the model's outputs.
     """
-    separators = list(re.finditer(r',|(?<!\S)and(?=\s)', text, flags=re.IGNORECASE))
-    starts = [0, *(separator.end() for separator in separators)]
-    ends = [*(separator.start() for separator in separators), len(text)]
+    # Pieces of text, and between them separators.
+    parts = re.split(r'(,|(?<!\S)and(?=\s))', text, flags=re.IGNORECASE)
     positives, negatives, first = list[int](), list[int](), 0
-    while first < len(starts):
+    while first < len(parts):
         # From the longest piece of text to the shortest: a name may contain separators.
-        for last in reversed(range(first, len(ends))):
-            piece = text[starts[first] : ends[last]].strip()
+        for end in range(len(parts), first, -2):
+            piece = ''.join(parts[first:end]).strip()
             negated = re.fullmatch(r'(?:-|not\s)\s*(.+)', piece, flags=re.IGNORECASE | re.DOTALL)
             # First the whole piece, then what follows a 'not': a class may itself be called '-1' or 'not safe'.
             index, found = _index_of(piece, class_names, text), positives
@@ -71,8 +70,10 @@ def parse_query(text: str, class_names: Sequence[str]) -> Query:
         else:
             if piece:
                 name = negated[1] if negated else piece
-                raise ValueError(f"query '{text}' names the unknown class '{name}': {_hint(name, class_names)}")
-        first = last + 1
+                more = f', … ({len(class_names)} in all)' if len(class_names) > 10 else ''
+                hint = did_you_mean(name, class_names) or f'the classes are {", ".join(class_names[:10])}{more}'
+                raise ValueError(f"query '{text}' names the unknown class '{name}': {hint}")
+        first = end + 1
     if not positives and not negatives:
         raise ValueError(f"query must name at least one class, got '{text}'")
     for index in set(positives) & set(negatives):
@@ -200,15 +201,10 @@ def _index_of(name: str, class_names: Sequence[str], text: str) -> int | None:
     return found[0] if found else None
 
 
-def _hint(name: str, class_names: Sequence[str]) -> str:
-    more = f', … ({len(class_names)} in all)' if len(class_names) > 10 else ''
-    return did_you_mean(name, class_names) or f'the classes are {", ".join(class_names[:10])}{more}'
-
-
 def _checked(positives: Collection[int], negatives: Collection[int], num_classes: int) -> list[list[int]]:
     checked = []
     for name, indices in (('positives', positives), ('negatives', negatives)):
-        values = as_array(indices).tolist() if isinstance(indices, np.ndarray | torch.Tensor) else indices
+        values = indices.tolist() if isinstance(indices, np.ndarray | torch.Tensor) else indices
         try:
             if any(isinstance(index, bool) for index in values):  # a mask, most likely
                 raise TypeError
@@ -220,8 +216,7 @@ def _checked(positives: Collection[int], negatives: Collection[int], num_classes
                 raise ValueError(f'{name} must be class indices from 0 to {num_classes - 1}, got {index}')
     if not any(checked):
         raise ValueError('positives and negatives must name at least one class, got none')
-    both = sorted(set(checked[0]) & set(checked[1]))
-    if both:
+    if both := sorted(set(checked[0]) & set(checked[1])):
         raise ValueError(f'positives and negatives must not share classes, got {both} in both')
     return checked
 
@@ -232,26 +227,17 @@ class ConditionTable(NamedTuple):
     A condition requires or excludes one of C classes: index ``c`` below C requires class ``c``, index ``C + c``
     excludes it. A query is an ascending array of conditions, so required classes come before excluded classes.
 
-    Attributes:
-        log_scores: (2C, N) float64 log-probability of each condition; NaN where the label is unknown. An image with NaN
-            has a sum of NaN, which no comparison ranks, so a query leaves out such an image.
-        satisfied: (2C, N) bool, true where the label is known to satisfy the condition.
-        starts: (C + 1,) index in ``images`` where the images of each class begin; the last one is the end.
-        images: Indices of the images that show class 0, ascending, then of the images that show class 1, and so on.
+    An unknown label makes the log-probability NaN. No comparison ranks a sum with NaN, so a query leaves the image out.
     """
 
-    log_scores: np.ndarray
-    satisfied: np.ndarray
-    starts: np.ndarray
-    images: np.ndarray
+    log_scores: np.ndarray  # (2C, N) float64 log-probability of each condition
+    satisfied: np.ndarray  # (2C, N) bool, true where the label is known to satisfy the condition
+    starts: np.ndarray  # (C + 1,) index in ``images`` where the images of each class begin; the last one is the end
+    images: np.ndarray  # indices of the images that show class 0, ascending, then of those that show class 1, ...
 
     @property
     def num_classes(self) -> int:
         return self.log_scores.shape[0] // 2
-
-    @property
-    def num_images(self) -> int:
-        return self.log_scores.shape[1]
 
 
 def condition_table(scores: ArrayLike, labels: ArrayLike, scale: Scale = 'probability') -> ConditionTable:
@@ -266,9 +252,8 @@ def condition_table(scores: ArrayLike, labels: ArrayLike, scale: Scale = 'probab
             log_scores[condition] = log_probability(scores[:, index], is_required, scale)
             log_scores[condition, labels[:, index] < 0] = np.nan
             satisfied[condition] = labels[:, index] == is_required
-    starts = np.concatenate([[0], np.cumsum(satisfied[:num_classes].sum(axis=1))])
-    images = np.nonzero(satisfied[:num_classes])[1].astype(np.int32)
-    return ConditionTable(log_scores, satisfied, starts.astype(np.int64), images)
+    starts = np.cumsum([0, *satisfied[:num_classes].sum(axis=1)], dtype=np.int64)
+    return ConditionTable(log_scores, satisfied, starts, np.nonzero(satisfied[:num_classes])[1].astype(np.int32))
 
 
 def as_scores_on(scale: Scale, scores: ArrayLike) -> np.ndarray:
@@ -294,10 +279,9 @@ def log_probability(scores: np.ndarray, is_required: bool, scale: Scale) -> np.n
 def evaluate(queries: np.ndarray, depth: int, table: ConditionTable) -> tuple[np.ndarray, np.ndarray]:
     """Evaluate R queries, and each of them with every choice of 1 to ``depth`` more excluded classes.
 
-    :mod:`..kernels` has a compiled version of this function, with the same result to the last bit. A row of ``queries``
-    has the conditions of a query; with a ``depth`` above 0 it excludes no class. Return (counts, totals), both
-    (R, depth + 1), by the number of added classes: the number of queries with a relevant image, and the sum of their
-    average precisions.
+    A row of ``queries`` has the conditions of a query; with a ``depth`` above 0 it excludes no class. Return (counts of
+    queries with a relevant image, sums of their average precisions), both (R, depth + 1), by the number of added
+    classes. :mod:`..kernels` has a compiled version, with the same result to the last bit.
     """
     counts, totals = np.zeros((len(queries), depth + 1), dtype=np.int64), np.zeros((len(queries), depth + 1))
 
@@ -327,13 +311,11 @@ def first_relevant(queries: np.ndarray, bits: np.ndarray) -> np.ndarray:
     first = np.empty(len(queries), dtype=np.int64)
     for start in range(0, len(queries), QUERIES_AT_A_TIME):
         block = queries[start : start + QUERIES_AT_A_TIME]
-        met = bits[block[:, 0]]
-        for conditions in block.T[1:]:
-            met &= bits[conditions]
+        met = np.bitwise_and.reduce(bits[block.T])
         place = (met != 0).argmax(axis=1)  # the first byte with a relevant image
         byte = np.take_along_axis(met, place[:, None], axis=1)
-        first[start : start + len(block)] = 8 * place + np.unpackbits(byte, axis=1).argmax(axis=1)
-        first[start : start + len(block)][byte[:, 0] == 0] = -1
+        image = 8 * place + np.unpackbits(byte, axis=1).argmax(axis=1)
+        first[start : start + len(block)] = np.where(byte[:, 0], image, -1)
     return first
 
 

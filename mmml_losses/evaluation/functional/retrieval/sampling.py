@@ -1,7 +1,6 @@
 """Estimate mean average precision over many queries from a sample, stratified by their numbers of conditions."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, comb, nan
 from typing import NamedTuple
@@ -24,19 +23,18 @@ QUERIES_AT_A_TIME = 500
 
 
 class Job(NamedTuple):
-    """Queries for a thread; see :func:`.queries.evaluate` for ``queries`` and ``depth``."""
+    """Arguments ``queries`` and ``depth`` of :func:`.queries.evaluate`, and the number of queries that it evaluates."""
 
     queries: np.ndarray | Sequence[tuple[int, ...]]
     depth: int
-    size: int  # number of queries, with those that ``depth`` adds
+    size: int
 
 
 # Evaluates jobs; yields the results in the same order.
 Run = Callable[[list[Job]], Iterator[tuple[np.ndarray, np.ndarray]]]
 
 
-@dataclass(frozen=True)
-class Stratum:
+class Stratum(NamedTuple):
     """Counts, mean average precision and variances of queries with some number of required and excluded classes."""
 
     size: int  # number of queries
@@ -55,19 +53,14 @@ class Stratum:
 class StratumSampler:
     r"""Sampler of queries with :math:`|P|` required classes, :math:`|N|` excluded classes and a relevant image.
 
-    All these queries are equally likely. Let M be their number. Of two methods, that with more accepted draws is used:
+    All these queries are equally likely. Of two methods, that with more accepted draws is used:
 
-    - Draw any query and accept it if an image is relevant. The accepted fraction is :math:`M / U`, with U the number of
-      all queries.
-    - Draw a pair of an image and a query that it answers, all pairs equally likely. Accept the pair if no earlier image
-      answers the query, so that every query is accepted with one image only. The fraction is :math:`M / T`, with
-      :math:`T = \sum_i \binom{p_i}{|P|} \binom{n_i}{|N|}` for images with :math:`p_i` positive and :math:`n_i`
-      negative labels.
+    - Draw any of all ``size`` queries. Accept it if an image is relevant.
+    - Draw any pair of an image and a query that it answers. Accept it if no earlier image answers the query, so that
+      every query is accepted with one image only.
 
-    The smaller of U and T, the ``cover``, is known exactly. The estimate of M is ``cover`` times the accepted fraction,
-    with the variance of a binomial proportion. A stratum without an accepted draw counts as empty.
-
-    ``counts`` is (:math:`|P|`, :math:`|N|`), ``size`` is U, and ``bits`` is as for :func:`.queries.first_relevant`.
+    The accepted fraction times the number of queries or pairs (``cover``) estimates how many queries have a relevant
+    image, with the variance of a binomial proportion. A stratum without an accepted draw counts as empty.
     """
 
     def __init__(self, counts: Counts, size: int, table: ConditionTable, bits: np.ndarray):
@@ -131,7 +124,7 @@ def sample_strata(
     samplers = {counts: StratumSampler(counts, size, table, bits) for counts, size in space.items()}
     shares = {counts: sampler.draw((seed, 0), PILOT_DRAWS, 0)[1] / PILOT_DRAWS for counts, sampler in samplers.items()}
     numbers = share_out(sample_size, {counts: shares[counts] * samplers[counts].cover for counts in space}, space)
-    draws, strata, jobs = {}, {}, []
+    draws, jobs = {}, []
     for counts in space:
         if counts in numbers:
             enough = ceil(1.2 * numbers[counts] / shares[counts]) if shares[counts] else MAX_DRAWS
@@ -142,16 +135,15 @@ def sample_strata(
             rows = all_queries(table.num_classes, counts)
         blocks = [rows[start : start + QUERIES_AT_A_TIME] for start in range(0, len(rows), QUERIES_AT_A_TIME)]
         jobs += [(counts, Job(block, 0, len(block))) for block in blocks]
-    precisions = {counts: list[float]() for counts in space}
+    precisions = {counts: list[float]() for counts in space}  # of the queries with a relevant image
     for (counts, _), (num_relevant, values) in zip(jobs, run([job for _, job in jobs]), strict=True):
         precisions[counts] += values[num_relevant > 0].tolist()
-    for counts, size in space.items():
-        values = np.array(precisions[counts])
-        if counts in draws:
-            strata[counts] = samplers[counts].estimate(*draws[counts], values)
-        else:
-            strata[counts] = Stratum.of_all(size, len(values), values.sum())
-    return strata
+    return {
+        counts: samplers[counts].estimate(*draws[counts], np.array(values))
+        if counts in draws
+        else Stratum.of_all(space[counts], len(values), np.sum(values))
+        for counts, values in precisions.items()
+    }
 
 
 def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, int]) -> dict[Counts, int]:
@@ -162,7 +154,7 @@ def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, 
     precise. The rest is divided equally between the numbers of conditions.
     """
     remaining = dict(num_queries)
-    while remaining:
+    while True:
         by_length: dict[int, float] = {}
         for counts, number in remaining.items():
             by_length[sum(counts)] = by_length.get(sum(counts), 0.0) + number
@@ -175,15 +167,10 @@ def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, 
             # Two queries at least, so that their variance is defined.
             numbers[counts] = max(2, int(total * share))
         # For such a share, drawing costs as much as evaluating every query.
-        whole = [
-            counts
-            for counts, number in numbers.items()
-            if number >= remaining[counts] and DRAWS_PER_QUERY * number >= space[counts]
-        ]
+        whole = [key for key, n in numbers.items() if n >= remaining[key] and DRAWS_PER_QUERY * n >= space[key]]
         if not whole:
             return numbers
         total -= sum(round(remaining.pop(counts)) for counts in whole)
-    return {}
 
 
 def all_queries(num_classes: int, counts: Counts) -> np.ndarray:
