@@ -23,8 +23,7 @@ from .sampling import Counts, Job, Run, Stratum, sample_strata
 
 Log = Callable[[str], None]
 
-# Half of the width, in standard errors, of an interval that holds 95 % of a normal distribution.
-NORMAL_95 = 1.959963984540054
+NORMAL_95 = 1.959963984540054  # half of the width, in standard errors, of a 95 % interval
 SECONDS_BETWEEN_LINES = 15.0
 FEWEST_PER_STRATUM = 32  # the smallest allowed sample, in queries for each stratum
 
@@ -120,7 +119,7 @@ def query_retrieval(
     if checkpoint_file is not None:
         warnings.warn('checkpoint_file is ignored: query_retrieval writes no checkpoint any more', stacklevel=2)
     table = condition_table(probabilities, labels, scale)
-    compiled = None if use_numba is False else import_compiled('retrieval', required=bool(use_numba))
+    module = queries if use_numba is False else import_compiled('retrieval', required=bool(use_numba)) or queries
     space = count_queries(table.num_classes, max_conditions, min_positives)
     is_exhaustive = sum(space.values()) <= budget
     log = log or (lambda line: None)
@@ -129,7 +128,6 @@ def query_retrieval(
     by_counts = ', '.join(f'{counts}: {size:,}' for counts, size in space.items())
     num_images = table.log_scores.shape[1]
     log(f'{sum(space.values()):,} queries over {num_images:,} images, by (positives, negatives) {by_counts}')
-    module = compiled or queries
     run = partial(run_threads, module, table, num_workers=num_workers, progress=progress, log=log)
     if is_exhaustive:
         strata = _all_strata(table, space, max_conditions, run, log)
@@ -224,16 +222,16 @@ def run_threads(
     module: ModuleType, table: ConditionTable, jobs: list[Job], num_workers: int, progress: bool, log: Log
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the results of ``module.evaluate`` in the order of ``jobs``; show progress in a bar, else by ``log``."""
-    done, total = 0, sum(job.size for job in jobs)
+    done, total = 0, sum(size for *_, size in jobs)
     start = last_line = time.monotonic()
     pool = ThreadPoolExecutor(num_workers)
     try:
-        found = pool.map(lambda job: module.evaluate(np.array(job.queries), job.depth, table), jobs)
+        found = pool.map(lambda job: module.evaluate(np.array(job[0]), job[1], table), jobs)
         with tqdm(total=total, unit=' queries', unit_scale=True, disable=not progress) as bar:
-            for job, result in zip(jobs, found, strict=True):
+            for (*_, size), result in zip(jobs, found, strict=True):
                 yield result
-                bar.update(job.size)
-                done += job.size
+                bar.update(size)
+                done += size
                 if not progress and time.monotonic() - last_line >= SECONDS_BETWEEN_LINES:
                     last_line = time.monotonic()
                     log(f'{done:,} of {total:,} queries done in {last_line - start:.0f} s')
@@ -245,14 +243,14 @@ def _all_strata(
     table: ConditionTable, space: dict[Counts, int], max_conditions: int, run: Run, log: Log
 ) -> dict[Counts, Stratum]:
     """Evaluate all queries of ``space`` whose required classes occur together; no other query has a relevant image."""
-    jobs = []
+    jobs: list[Job] = []
     for classes in positive_sets(table, max_conditions):
         if (len(classes), 0) in space:
             depth, others = max_conditions - len(classes), table.num_classes - len(classes)
-            jobs.append(Job([classes], depth, sum(comb(others, excluded) for excluded in range(depth + 1))))
-    log(f'{sum(job.size for job in jobs):,} of them ask for classes that occur together and are evaluated')
+            jobs.append(([classes], depth, sum(comb(others, excluded) for excluded in range(depth + 1))))
+    log(f'{sum(size for *_, size in jobs):,} of them ask for classes that occur together and are evaluated')
     sums = np.zeros((max_conditions + 1, max_conditions + 1, 2))
     # Added in the order of the sets: the same last bit on any number of threads.
-    for job, found in zip(jobs, run(jobs), strict=True):
-        sums[len(job.queries[0]), : job.depth + 1] += np.dstack(found)[0]
+    for ([classes], depth, _), found in zip(jobs, run(jobs), strict=True):
+        sums[len(classes), : depth + 1] += np.dstack(found)[0]
     return {counts: Stratum.of_all(size, int(sums[counts][0]), sums[counts][1]) for counts, size in space.items()}

@@ -16,10 +16,7 @@ from ..predictions import Predictions
 
 Scale = Literal['probability', 'logit']
 
-# Up to so many relevant images, a pass over the candidates for each one is faster than sorting them.
-FEW = 8
-# Queries for which a relevant image is searched at a time.
-QUERIES_AT_A_TIME = 64
+QUERIES_AT_A_TIME = 64  # queries for which a relevant image is searched at a time
 
 
 class Query(NamedTuple):
@@ -52,8 +49,7 @@ def parse_query(text: str, class_names: Sequence[str]) -> Query:
         text: The query.
         class_names: Names of the classes in the order of the model's outputs.
     """
-    # Pieces of text, and between them separators.
-    parts = re.split(r'(,|(?<!\S)and(?=\s))', text, flags=re.IGNORECASE)
+    parts = re.split(r'(,|(?<!\S)and(?=\s))', text, flags=re.IGNORECASE)  # pieces, with separators between them
     positives, negatives, first = list[int](), list[int](), 0
     while first < len(parts):
         # From the longest piece of text to the shortest: a name may contain separators.
@@ -119,8 +115,7 @@ def query(
         >>> found.indices.tolist(), found.scores.round(2).tolist()
         ([1, 0], [-0.46, -1.71])
     """
-    names = tuple(class_names)
-    paths: tuple[str, ...] = ()
+    names, paths = tuple(class_names), tuple[str, ...]()
     if isinstance(predictions, Predictions):
         names, paths = names or predictions.class_names, predictions.image_paths
         predictions = predictions.scores
@@ -156,9 +151,8 @@ def retrieval_scores(
         scale: ``'logit'`` if ``probabilities`` holds log-odds.
     """
     values = as_scores_on(scale, probabilities)
-    positives, negatives = _checked(positives, negatives, values.shape[1])
     total = np.zeros(len(values))
-    for is_asked, indices in ((True, positives), (False, negatives)):
+    for is_asked, indices in zip((True, False), _checked(positives, negatives, values.shape[1]), strict=True):
         for index in indices:
             total += log_probability(values[:, index], is_asked, scale)
     return total
@@ -176,8 +170,7 @@ def rank_images(
 
     Return the row indices of the ``top`` images (None: all). :func:`retrieval_scores` explains the other arguments.
     """
-    if top is not None:
-        check_whole_number('top', top, 1)
+    check_whole_number('top', 1 if top is None else top, 1)
     scores = retrieval_scores(probabilities, positives, negatives, scale=scale)
     return np.argsort(-scores, kind='stable')[:top]
 
@@ -266,8 +259,7 @@ def as_scores_on(scale: Scale, scores: ArrayLike) -> np.ndarray:
 def log_probability(scores: np.ndarray, is_required: bool, scale: Scale) -> np.ndarray:
     r"""Compute :math:`\log \eta` of a required class or :math:`\log(1 - \eta)` of an excluded class, in float64.
 
-    From log-odds :math:`z`, they are :math:`-\log(1 + e^{-z})` and :math:`-\log(1 + e^{z})`, exact in both tails, where
-    the probability itself would already have been rounded to 0 or 1.
+    From log-odds, they are exact in both tails, where the probability would have been rounded to 0 or 1.
     """
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     if scale == 'logit':
@@ -322,12 +314,8 @@ def first_relevant(queries: np.ndarray, bits: np.ndarray) -> np.ndarray:
 def _average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
     """Compute average precision from (N,) scores and relevant indices; ties share a threshold, NaN is left out."""
     ranked = np.sort(scores[relevant])
-    candidates = scores[scores >= ranked[0]]  # images below the worst relevant one change nothing
+    candidates = np.sort(scores[scores >= ranked[0]])  # images below the worst relevant one change nothing
     relevant_above = ranked.size - np.searchsorted(ranked, ranked)
-    if ranked.size <= FEW:
-        above = np.array([np.count_nonzero(candidates >= value) for value in ranked])
-    else:
-        candidates.sort()
-        above = candidates.size - np.searchsorted(candidates, ranked)
+    above = candidates.size - np.searchsorted(candidates, ranked)
     # From the best to the worst, one after the other, as the kernel adds; a plain sum would add in pairs.
     return float(np.cumsum((relevant_above / above)[::-1])[-1] / ranked.size)

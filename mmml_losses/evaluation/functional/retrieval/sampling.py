@@ -11,27 +11,16 @@ from .queries import ConditionTable, first_relevant
 
 Counts = tuple[int, int]  # (|P|, |N|)
 
-# Entries of the largest array of random queries, and the most queries that are drawn for one stratum.
-CHUNK_ENTRIES = 1 << 22
-MAX_DRAWS = 1 << 21
-# Queries drawn to find out how many of a stratum have a relevant image.
-PILOT_DRAWS = 4096
-# Queries drawn for each query to evaluate: drawing is cheap, and more draws make the number of queries more precise.
-DRAWS_PER_QUERY = 8
-# Queries that a thread evaluates at a time.
-QUERIES_AT_A_TIME = 500
+CHUNK_ENTRIES = 1 << 22  # entries of the largest array of random queries
+MAX_DRAWS = 1 << 21  # the most queries that are drawn for one stratum
+PILOT_DRAWS = 4096  # queries drawn to find out how many of a stratum have a relevant image
+DRAWS_PER_QUERY = 8  # draws for each query to evaluate: they are cheap, and make the number of queries more precise
+QUERIES_AT_A_TIME = 500  # queries that a thread evaluates at a time
 
 
-class Job(NamedTuple):
-    """Arguments ``queries`` and ``depth`` of :func:`.queries.evaluate`, and the number of queries that it evaluates."""
-
-    queries: np.ndarray | Sequence[tuple[int, ...]]
-    depth: int
-    size: int
-
-
-# Evaluates jobs; yields the results in the same order.
-Run = Callable[[list[Job]], Iterator[tuple[np.ndarray, np.ndarray]]]
+# Arguments ``queries`` and ``depth`` of :func:`.queries.evaluate`, and the number of queries that it evaluates.
+Job = tuple[np.ndarray | Sequence[tuple[int, ...]], int, int]
+Run = Callable[[list[Job]], Iterator[tuple[np.ndarray, np.ndarray]]]  # yields results in the order of the jobs
 
 
 class Stratum(NamedTuple):
@@ -134,7 +123,7 @@ def sample_strata(
         else:
             rows = all_queries(table.num_classes, counts)
         blocks = [rows[start : start + QUERIES_AT_A_TIME] for start in range(0, len(rows), QUERIES_AT_A_TIME)]
-        jobs += [(counts, Job(block, 0, len(block))) for block in blocks]
+        jobs += [(counts, (block, 0, len(block))) for block in blocks]
     precisions = {counts: list[float]() for counts in space}  # of the queries with a relevant image
     for (counts, _), (num_relevant, values) in zip(jobs, run([job for _, job in jobs]), strict=True):
         precisions[counts] += values[num_relevant > 0].tolist()
@@ -164,8 +153,7 @@ def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, 
             share = 0.1 / len(remaining)
             if number > 0:
                 share += 0.5 * number / sum(by_length.values()) + 0.4 * number / by_length[sum(counts)] / num_lengths
-            # Two queries at least, so that their variance is defined.
-            numbers[counts] = max(2, int(total * share))
+            numbers[counts] = max(2, int(total * share))  # two at least, so that their variance is defined
         # For such a share, drawing costs as much as evaluating every query.
         whole = [key for key, n in numbers.items() if n >= remaining[key] and DRAWS_PER_QUERY * n >= space[key]]
         if not whole:
