@@ -25,7 +25,6 @@ Log = Callable[[str], None]
 
 NORMAL_95 = 1.959963984540054  # half of the width, in standard errors, of a 95 % interval
 SECONDS_BETWEEN_LINES = 15.0
-FEWEST_PER_STRATUM = 32  # the smallest allowed sample, in queries for each stratum
 
 
 class RetrievalMean(NamedTuple):
@@ -178,7 +177,7 @@ def check_settings(
     """Raise a ValueError if one of these arguments of :func:`query_retrieval` is invalid for any data."""
     num_strata = len(count_queries(max_conditions, max_conditions, min_positives))
     check_whole_number('budget', budget, 0)
-    check_whole_number('sample_size', sample_size, FEWEST_PER_STRATUM * num_strata)
+    check_whole_number('sample_size', sample_size, 32 * num_strata)
     check_whole_number('seed', seed, 0)
     check_whole_number('num_workers', 1 if num_workers is None else num_workers, 1)
 

@@ -171,8 +171,7 @@ def rank_images(
     Return the row indices of the ``top`` images (None: all). :func:`retrieval_scores` explains the other arguments.
     """
     check_whole_number('top', 1 if top is None else top, 1)
-    scores = retrieval_scores(probabilities, positives, negatives, scale=scale)
-    return np.argsort(-scores, kind='stable')[:top]
+    return np.argsort(-retrieval_scores(probabilities, positives, negatives, scale=scale), kind='stable')[:top]
 
 
 def relevant_images(labels: ArrayLike, positives: Collection[int], negatives: Collection[int] = ()) -> np.ndarray:

@@ -10,17 +10,15 @@ import numpy as np
 from .queries import ConditionTable, first_relevant
 
 Counts = tuple[int, int]  # (|P|, |N|)
+# Arguments ``queries`` and ``depth`` of :func:`.queries.evaluate`, and the number of queries that it evaluates.
+Job = tuple[np.ndarray | Sequence[tuple[int, ...]], int, int]
+Run = Callable[[list[Job]], Iterator[tuple[np.ndarray, np.ndarray]]]  # yields results in the order of the jobs
 
 CHUNK_ENTRIES = 1 << 22  # entries of the largest array of random queries
 MAX_DRAWS = 1 << 21  # the most queries that are drawn for one stratum
 PILOT_DRAWS = 4096  # queries drawn to find out how many of a stratum have a relevant image
 DRAWS_PER_QUERY = 8  # draws for each query to evaluate: they are cheap, and make the number of queries more precise
 QUERIES_AT_A_TIME = 500  # queries that a thread evaluates at a time
-
-
-# Arguments ``queries`` and ``depth`` of :func:`.queries.evaluate`, and the number of queries that it evaluates.
-Job = tuple[np.ndarray | Sequence[tuple[int, ...]], int, int]
-Run = Callable[[list[Job]], Iterator[tuple[np.ndarray, np.ndarray]]]  # yields results in the order of the jobs
 
 
 class Stratum(NamedTuple):
