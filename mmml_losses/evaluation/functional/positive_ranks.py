@@ -163,17 +163,15 @@ def _row_major(matrix: np.ndarray, dtype: type) -> np.ndarray:
     return copy
 
 
-def has_numba() -> bool:
-    """Return whether the package Numba is found, even if its import would fail."""
-    return find_spec('numba') is not None
-
-
 def import_compiled(what: str, *, required: bool = False) -> ModuleType | None:
     """Import the module of compiled kernels; return None if Numba is not installed.
 
-    If the import fails, raise its error if ``required``; else warn that ``what`` ('ranking') is slower and return None.
+    If the import fails, warn that ``what`` ('ranking') is slower and return None. If ``required``, raise an error
+    instead of returning None.
     """
-    if not has_numba():
+    if find_spec('numba') is None:
+        if required:
+            raise ValueError('use_numba must be False or None where numba is not installed, got True')
         return None
     try:
         return import_module(f'{__package__}.kernels')

@@ -3,7 +3,7 @@
 import os
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -16,17 +16,15 @@ from torch.hub import tqdm
 
 from ....utils.arguments import check_whole_number
 from ....utils.arrays import ArrayLike
-from ..positive_ranks import has_numba, import_compiled
+from ..positive_ranks import import_compiled
 from . import queries
 from .queries import ConditionTable, Scale, condition_table
-from .sampling import Counts, Run, Stratum, sample_strata
+from .sampling import Counts, Job, Run, Stratum, sample_strata
 
 Log = Callable[[str], None]
 
-# Half of the width, in standard errors, of an interval that holds 95 % of a normal distribution.
-NORMAL_95 = 1.959963984540054
+NORMAL_95 = 1.959963984540054  # half of the width, in standard errors, of a 95 % interval
 SECONDS_BETWEEN_LINES = 15.0
-FEWEST_PER_STRATUM = 32  # the smallest allowed sample, in queries for each stratum
 
 
 class RetrievalMean(NamedTuple):
@@ -98,9 +96,8 @@ def query_retrieval(
 
     All queries with :math:`|P| \ge` ``min_positives`` and :math:`|P| + |N| \le` ``max_conditions`` are evaluated if
     there are at most ``budget``. Otherwise a sample is evaluated. Its strata are the queries of equal (:math:`|P|`,
-    :math:`|N|`). In a stratum, all queries that have a relevant image are equally likely
-    (:class:`.sampling.StratumSampler`). Larger strata get more queries (:func:`.sampling.share_out`, which also chooses
-    small strata to evaluate whole). The means have 95 % intervals (:func:`combine`).
+    :math:`|N|`), of which all with a relevant image are equally likely (:class:`.sampling.StratumSampler`).
+    :func:`.sampling.share_out` chooses the numbers. The means have 95 % intervals (:func:`combine`).
 
     Args:
         probabilities: (N, C) predicted probabilities :math:`\eta` in [0, 1].
@@ -121,20 +118,21 @@ def query_retrieval(
     if checkpoint_file is not None:
         warnings.warn('checkpoint_file is ignored: query_retrieval writes no checkpoint any more', stacklevel=2)
     table = condition_table(probabilities, labels, scale)
-    module = _load(use_numba)
+    module = queries if use_numba is False else import_compiled('retrieval', required=bool(use_numba)) or queries
     space = count_queries(table.num_classes, max_conditions, min_positives)
     is_exhaustive = sum(space.values()) <= budget
     log = log or (lambda line: None)
     if num_workers is None:
         num_workers = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
     by_counts = ', '.join(f'{counts}: {size:,}' for counts, size in space.items())
-    log(f'{sum(space.values()):,} queries over {table.num_images:,} images, by (positives, negatives) {by_counts}')
-    run = partial(run_threads, num_workers=num_workers, progress=progress, log=log)
+    num_images = table.log_scores.shape[1]
+    log(f'{sum(space.values()):,} queries over {num_images:,} images, by (positives, negatives) {by_counts}')
+    run = partial(run_threads, module, table, num_workers=num_workers, progress=progress, log=log)
     if is_exhaustive:
-        strata = _all_strata(table, space, max_conditions, module, run, log)
+        strata = _all_strata(table, space, max_conditions, run, log)
     else:
         log(f'they are more than the budget, so a stratified sample of about {sample_size:,} is evaluated')
-        strata = sample_strata(table, space, sample_size, seed, module, run)
+        strata = sample_strata(table, space, sample_size, seed, run)
     result = RetrievalResult(
         overall=combine(strata.values()),
         by_conditions={
@@ -142,7 +140,7 @@ def query_retrieval(
             for length in sorted({sum(counts) for counts in strata})
         },
         by_counts={counts: combine([stratum]) for counts, stratum in strata.items()},
-        num_images=table.num_images,
+        num_images=num_images,
         num_classes=table.num_classes,
         exhaustive=is_exhaustive,
     )
@@ -160,10 +158,6 @@ def count_queries(num_classes: int, max_conditions: int = 5, min_positives: int 
         num_classes: Number of classes C.
         max_conditions: Largest :math:`|P| + |N|`.
         min_positives: Smallest :math:`|P|`.
-
-    Examples:
-        >>> sum(count_queries(80).values())
-        769548876
     """
     check_whole_number('max_conditions', max_conditions, 1)
     check_whole_number('min_positives', min_positives)
@@ -183,7 +177,7 @@ def check_settings(
     """Raise a ValueError if one of these arguments of :func:`query_retrieval` is invalid for any data."""
     num_strata = len(count_queries(max_conditions, max_conditions, min_positives))
     check_whole_number('budget', budget, 0)
-    check_whole_number('sample_size', sample_size, FEWEST_PER_STRATUM * num_strata)
+    check_whole_number('sample_size', sample_size, 32 * num_strata)
     check_whole_number('seed', seed, 0)
     check_whole_number('num_workers', 1 if num_workers is None else num_workers, 1)
 
@@ -192,27 +186,21 @@ def positive_sets(table: ConditionTable, max_size: int) -> Iterator[tuple[int, .
     """Yield all sets of 1 to ``max_size`` classes that some image shows together, as ascending tuples of indices."""
     shows = np.ascontiguousarray(table.satisfied[: table.num_classes].T)
 
-    def extend(chosen: tuple[int, ...], images: np.ndarray) -> Iterator[tuple[int, ...]]:
-        first = chosen[-1] + 1 if chosen else 0
-        for index in np.flatnonzero(shows[images, first:].any(axis=0)) + first:
-            wider = (*chosen, int(index))
-            yield wider
+    def extend(chosen: tuple[int, ...], images: np.ndarray, first: int) -> Iterator[tuple[int, ...]]:
+        for index in np.flatnonzero(shows[images, first:].any(axis=0)).tolist():
+            yield (wider := (*chosen, first + index))
             if len(wider) < max_size:
-                yield from extend(wider, images[shows[images, index]])
+                yield from extend(wider, images[shows[images, first + index]], first + index + 1)
 
-    return extend((), np.arange(table.num_images))
+    return extend((), np.arange(len(shows)), 0)
 
 
 def combine(strata: Collection[Stratum]) -> RetrievalMean:
     r"""Compute the mean average precision over the queries of several strata, with its 95 % interval.
 
-    Let :math:`M_h` be the (estimated) number of queries with a relevant image in stratum h, :math:`m_h` their mean
-    average precision and :math:`M = \sum_h M_h`. The mean is the ratio :math:`R = \sum_h M_h m_h / M`. To first order,
-
-    .. math::
-        \mathrm{Var}(R) = \frac{1}{M^2} \sum_h \left[ M_h^2\,\mathrm{Var}(m_h) + (m_h - R)^2\,\mathrm{Var}(M_h) \right],
-
-    because :math:`M_h` and :math:`m_h` are estimated independently.
+    Stratum h has (about) :math:`M_h` queries with a relevant image, of mean average precision :math:`m_h`. These are
+    estimated independently. Of the ratio :math:`R = \sum_h M_h m_h / M` with :math:`M = \sum_h M_h`, the variance is
+    :math:`\sum_h [M_h^2 \mathrm{Var}(m_h) + (m_h - R)^2 \mathrm{Var}(M_h)] / M^2`, to first order.
     """
     size = sum(stratum.size for stratum in strata)
     filled = [stratum for stratum in strata if stratum.num_queries]
@@ -224,24 +212,22 @@ def combine(strata: Collection[Stratum]) -> RetrievalMean:
         stratum.num_queries**2 * stratum.mean_variance + (stratum.mean - value) ** 2 * stratum.count_variance
         for stratum in filled
     )
-    num_queries, num_evaluated = round(total), sum(stratum.num_evaluated for stratum in filled)
+    num_evaluated = sum(stratum.num_evaluated for stratum in filled)
     half_width = NORMAL_95 * sqrt(variance) / total
-    return RetrievalMean(float(value), half_width, num_queries, num_evaluated, size - num_queries)
+    return RetrievalMean(float(value), half_width, round(total), num_evaluated, size - round(total))
 
 
 def run_threads(
-    work: Callable, items: Sequence, sizes: Sequence[int], num_workers: int, progress: bool, log: Log
-) -> Iterator[np.ndarray]:
-    """Call ``work(item)`` for all items in threads, and yield the results in the order of ``items``.
-
-    ``sizes`` holds the number of queries of each item, to report progress: by a bar if ``progress``, else to ``log``.
-    """
-    done, total = 0, sum(sizes)
+    module: ModuleType, table: ConditionTable, jobs: list[Job], num_workers: int, progress: bool, log: Log
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the results of ``module.evaluate`` in the order of ``jobs``; show progress in a bar, else by ``log``."""
+    done, total = 0, sum(size for *_, size in jobs)
     start = last_line = time.monotonic()
     pool = ThreadPoolExecutor(num_workers)
     try:
+        found = pool.map(lambda job: module.evaluate(np.array(job[0]), job[1], table), jobs)
         with tqdm(total=total, unit=' queries', unit_scale=True, disable=not progress) as bar:
-            for result, size in zip(pool.map(work, items), sizes, strict=True):
+            for (*_, size), result in zip(jobs, found, strict=True):
                 yield result
                 bar.update(size)
                 done += size
@@ -253,34 +239,17 @@ def run_threads(
 
 
 def _all_strata(
-    table: ConditionTable, space: dict[Counts, int], max_conditions: int, module: ModuleType, run: Run, log: Log
+    table: ConditionTable, space: dict[Counts, int], max_conditions: int, run: Run, log: Log
 ) -> dict[Counts, Stratum]:
-    """Evaluate all queries; return a dict from (number of required, number of excluded classes) to Stratum.
-
-    Only queries whose required classes occur together in an image are computed: no other query has a relevant image.
-    ``space`` maps the same keys to numbers of queries, as from :func:`count_queries`. ``module`` has the function
-    ``evaluate``; ``run`` is :func:`run_threads` with ``num_workers``, ``progress`` and ``log`` given.
-    """
-    required = [each for each in positive_sets(table, max_conditions) if (len(each), 0) in space]
-    sizes = [
-        sum(comb(table.num_classes - len(each), excluded) for excluded in range(max_conditions - len(each) + 1))
-        for each in required
-    ]
-    log(f'{sum(sizes):,} of them ask for classes that occur together and are evaluated')
+    """Evaluate all queries of ``space`` whose required classes occur together; no other query has a relevant image."""
+    jobs: list[Job] = []
+    for classes in positive_sets(table, max_conditions):
+        if (len(classes), 0) in space:
+            depth, others = max_conditions - len(classes), table.num_classes - len(classes)
+            jobs.append(([classes], depth, sum(comb(others, excluded) for excluded in range(depth + 1))))
+    log(f'{sum(size for *_, size in jobs):,} of them ask for classes that occur together and are evaluated')
     sums = np.zeros((max_conditions + 1, max_conditions + 1, 2))
-
-    def evaluate(classes: tuple[int, ...]) -> np.ndarray:
-        return np.stack(module.evaluate(np.array([classes]), max_conditions - len(classes), table), axis=2)[0]
-
     # Added in the order of the sets: the same last bit on any number of threads.
-    for classes, found in zip(required, run(evaluate, required, sizes), strict=True):
-        sums[len(classes), : len(found)] += found
+    for ([classes], depth, _), found in zip(jobs, run(jobs), strict=True):
+        sums[len(classes), : depth + 1] += np.dstack(found)[0]
     return {counts: Stratum.of_all(size, int(sums[counts][0]), sums[counts][1]) for counts, size in space.items()}
-
-
-def _load(use_numba: bool | None) -> ModuleType:
-    """Return the module of query functions: numpy's (False), compiled (True, or raise), compiled if possible (None)."""
-    if use_numba and not has_numba():
-        raise ValueError('use_numba must be False or None where numba is not installed, got True')
-    kernels = None if use_numba is False else import_compiled('retrieval', required=bool(use_numba))
-    return kernels or queries

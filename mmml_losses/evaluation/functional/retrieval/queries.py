@@ -10,16 +10,13 @@ import torch
 
 from ....utils import arrays
 from ....utils.arguments import check_whole_number
-from ....utils.arrays import ArrayLike, as_array, as_labels, as_labels_of
+from ....utils.arrays import ArrayLike, as_labels, as_labels_of
 from ....utils.errors import did_you_mean
 from ..predictions import Predictions
 
 Scale = Literal['probability', 'logit']
 
-# Up to so many relevant images, a pass over the candidates for each one is faster than sorting them.
-FEW = 8
-# Queries for which a relevant image is searched at a time.
-QUERIES_AT_A_TIME = 64
+QUERIES_AT_A_TIME = 64  # queries for which a relevant image is searched at a time
 
 
 class Query(NamedTuple):
@@ -52,14 +49,12 @@ def parse_query(text: str, class_names: Sequence[str]) -> Query:
         text: The query.
         class_names: Names of the classes in the order of the model's outputs.
     """
-    separators = list(re.finditer(r',|(?<!\S)and(?=\s)', text, flags=re.IGNORECASE))
-    starts = [0, *(separator.end() for separator in separators)]
-    ends = [*(separator.start() for separator in separators), len(text)]
+    parts = re.split(r'(,|(?<!\S)and(?=\s))', text, flags=re.IGNORECASE)  # pieces, with separators between them
     positives, negatives, first = list[int](), list[int](), 0
-    while first < len(starts):
+    while first < len(parts):
         # From the longest piece of text to the shortest: a name may contain separators.
-        for last in reversed(range(first, len(ends))):
-            piece = text[starts[first] : ends[last]].strip()
+        for end in range(len(parts), first, -2):
+            piece = ''.join(parts[first:end]).strip()
             negated = re.fullmatch(r'(?:-|not\s)\s*(.+)', piece, flags=re.IGNORECASE | re.DOTALL)
             # First the whole piece, then what follows a 'not': a class may itself be called '-1' or 'not safe'.
             index, found = _index_of(piece, class_names, text), positives
@@ -71,8 +66,10 @@ def parse_query(text: str, class_names: Sequence[str]) -> Query:
         else:
             if piece:
                 name = negated[1] if negated else piece
-                raise ValueError(f"query '{text}' names the unknown class '{name}': {_hint(name, class_names)}")
-        first = last + 1
+                more = f', … ({len(class_names)} in all)' if len(class_names) > 10 else ''
+                hint = did_you_mean(name, class_names) or f'the classes are {", ".join(class_names[:10])}{more}'
+                raise ValueError(f"query '{text}' names the unknown class '{name}': {hint}")
+        first = end + 1
     if not positives and not negatives:
         raise ValueError(f"query must name at least one class, got '{text}'")
     for index in set(positives) & set(negatives):
@@ -118,8 +115,7 @@ def query(
         >>> found.indices.tolist(), found.scores.round(2).tolist()
         ([1, 0], [-0.46, -1.71])
     """
-    names = tuple(class_names)
-    paths: tuple[str, ...] = ()
+    names, paths = tuple(class_names), tuple[str, ...]()
     if isinstance(predictions, Predictions):
         names, paths = names or predictions.class_names, predictions.image_paths
         predictions = predictions.scores
@@ -155,9 +151,8 @@ def retrieval_scores(
         scale: ``'logit'`` if ``probabilities`` holds log-odds.
     """
     values = as_scores_on(scale, probabilities)
-    positives, negatives = _checked(positives, negatives, values.shape[1])
     total = np.zeros(len(values))
-    for is_asked, indices in ((True, positives), (False, negatives)):
+    for is_asked, indices in zip((True, False), _checked(positives, negatives, values.shape[1]), strict=True):
         for index in indices:
             total += log_probability(values[:, index], is_asked, scale)
     return total
@@ -175,10 +170,8 @@ def rank_images(
 
     Return the row indices of the ``top`` images (None: all). :func:`retrieval_scores` explains the other arguments.
     """
-    if top is not None:
-        check_whole_number('top', top, 1)
-    scores = retrieval_scores(probabilities, positives, negatives, scale=scale)
-    return np.argsort(-scores, kind='stable')[:top]
+    check_whole_number('top', 1 if top is None else top, 1)
+    return np.argsort(-retrieval_scores(probabilities, positives, negatives, scale=scale), kind='stable')[:top]
 
 
 def relevant_images(labels: ArrayLike, positives: Collection[int], negatives: Collection[int] = ()) -> np.ndarray:
@@ -200,15 +193,10 @@ def _index_of(name: str, class_names: Sequence[str], text: str) -> int | None:
     return found[0] if found else None
 
 
-def _hint(name: str, class_names: Sequence[str]) -> str:
-    more = f', … ({len(class_names)} in all)' if len(class_names) > 10 else ''
-    return did_you_mean(name, class_names) or f'the classes are {", ".join(class_names[:10])}{more}'
-
-
 def _checked(positives: Collection[int], negatives: Collection[int], num_classes: int) -> list[list[int]]:
     checked = []
     for name, indices in (('positives', positives), ('negatives', negatives)):
-        values = as_array(indices).tolist() if isinstance(indices, np.ndarray | torch.Tensor) else indices
+        values = indices.tolist() if isinstance(indices, np.ndarray | torch.Tensor) else indices
         try:
             if any(isinstance(index, bool) for index in values):  # a mask, most likely
                 raise TypeError
@@ -220,8 +208,7 @@ def _checked(positives: Collection[int], negatives: Collection[int], num_classes
                 raise ValueError(f'{name} must be class indices from 0 to {num_classes - 1}, got {index}')
     if not any(checked):
         raise ValueError('positives and negatives must name at least one class, got none')
-    both = sorted(set(checked[0]) & set(checked[1]))
-    if both:
+    if both := sorted(set(checked[0]) & set(checked[1])):
         raise ValueError(f'positives and negatives must not share classes, got {both} in both')
     return checked
 
@@ -232,26 +219,17 @@ class ConditionTable(NamedTuple):
     A condition requires or excludes one of C classes: index ``c`` below C requires class ``c``, index ``C + c``
     excludes it. A query is an ascending array of conditions, so required classes come before excluded classes.
 
-    Attributes:
-        log_scores: (2C, N) float64 log-probability of each condition; NaN where the label is unknown. An image with NaN
-            has a sum of NaN, which no comparison ranks, so a query leaves out such an image.
-        satisfied: (2C, N) bool, true where the label is known to satisfy the condition.
-        starts: (C + 1,) index in ``images`` where the images of each class begin; the last one is the end.
-        images: Indices of the images that show class 0, ascending, then of the images that show class 1, and so on.
+    An unknown label makes the log-probability NaN. No comparison ranks a sum with NaN, so a query leaves the image out.
     """
 
-    log_scores: np.ndarray
-    satisfied: np.ndarray
-    starts: np.ndarray
-    images: np.ndarray
+    log_scores: np.ndarray  # (2C, N) float64 log-probability of each condition
+    satisfied: np.ndarray  # (2C, N) bool, true where the label is known to satisfy the condition
+    starts: np.ndarray  # (C + 1,) index in ``images`` where the images of each class begin; the last one is the end
+    images: np.ndarray  # indices of the images that show class 0, ascending, then of those that show class 1, ...
 
     @property
     def num_classes(self) -> int:
         return self.log_scores.shape[0] // 2
-
-    @property
-    def num_images(self) -> int:
-        return self.log_scores.shape[1]
 
 
 def condition_table(scores: ArrayLike, labels: ArrayLike, scale: Scale = 'probability') -> ConditionTable:
@@ -266,9 +244,8 @@ def condition_table(scores: ArrayLike, labels: ArrayLike, scale: Scale = 'probab
             log_scores[condition] = log_probability(scores[:, index], is_required, scale)
             log_scores[condition, labels[:, index] < 0] = np.nan
             satisfied[condition] = labels[:, index] == is_required
-    starts = np.concatenate([[0], np.cumsum(satisfied[:num_classes].sum(axis=1))])
-    images = np.nonzero(satisfied[:num_classes])[1].astype(np.int32)
-    return ConditionTable(log_scores, satisfied, starts.astype(np.int64), images)
+    starts = np.cumsum([0, *satisfied[:num_classes].sum(axis=1)], dtype=np.int64)
+    return ConditionTable(log_scores, satisfied, starts, np.nonzero(satisfied[:num_classes])[1].astype(np.int32))
 
 
 def as_scores_on(scale: Scale, scores: ArrayLike) -> np.ndarray:
@@ -281,8 +258,7 @@ def as_scores_on(scale: Scale, scores: ArrayLike) -> np.ndarray:
 def log_probability(scores: np.ndarray, is_required: bool, scale: Scale) -> np.ndarray:
     r"""Compute :math:`\log \eta` of a required class or :math:`\log(1 - \eta)` of an excluded class, in float64.
 
-    From log-odds :math:`z`, they are :math:`-\log(1 + e^{-z})` and :math:`-\log(1 + e^{z})`, exact in both tails, where
-    the probability itself would already have been rounded to 0 or 1.
+    From log-odds, they are exact in both tails, where the probability would have been rounded to 0 or 1.
     """
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     if scale == 'logit':
@@ -294,10 +270,9 @@ def log_probability(scores: np.ndarray, is_required: bool, scale: Scale) -> np.n
 def evaluate(queries: np.ndarray, depth: int, table: ConditionTable) -> tuple[np.ndarray, np.ndarray]:
     """Evaluate R queries, and each of them with every choice of 1 to ``depth`` more excluded classes.
 
-    :mod:`..kernels` has a compiled version of this function, with the same result to the last bit. A row of ``queries``
-    has the conditions of a query; with a ``depth`` above 0 it excludes no class. Return (counts, totals), both
-    (R, depth + 1), by the number of added classes: the number of queries with a relevant image, and the sum of their
-    average precisions.
+    A row of ``queries`` has the conditions of a query; with a ``depth`` above 0 it excludes no class. Return (counts of
+    queries with a relevant image, sums of their average precisions), both (R, depth + 1), by the number of added
+    classes. :mod:`..kernels` has a compiled version, with the same result to the last bit.
     """
     counts, totals = np.zeros((len(queries), depth + 1), dtype=np.int64), np.zeros((len(queries), depth + 1))
 
@@ -327,25 +302,19 @@ def first_relevant(queries: np.ndarray, bits: np.ndarray) -> np.ndarray:
     first = np.empty(len(queries), dtype=np.int64)
     for start in range(0, len(queries), QUERIES_AT_A_TIME):
         block = queries[start : start + QUERIES_AT_A_TIME]
-        met = bits[block[:, 0]]
-        for conditions in block.T[1:]:
-            met &= bits[conditions]
+        met = np.bitwise_and.reduce(bits[block.T])
         place = (met != 0).argmax(axis=1)  # the first byte with a relevant image
         byte = np.take_along_axis(met, place[:, None], axis=1)
-        first[start : start + len(block)] = 8 * place + np.unpackbits(byte, axis=1).argmax(axis=1)
-        first[start : start + len(block)][byte[:, 0] == 0] = -1
+        image = 8 * place + np.unpackbits(byte, axis=1).argmax(axis=1)
+        first[start : start + len(block)] = np.where(byte[:, 0], image, -1)
     return first
 
 
 def _average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:
     """Compute average precision from (N,) scores and relevant indices; ties share a threshold, NaN is left out."""
     ranked = np.sort(scores[relevant])
-    candidates = scores[scores >= ranked[0]]  # images below the worst relevant one change nothing
+    candidates = np.sort(scores[scores >= ranked[0]])  # images below the worst relevant one change nothing
     relevant_above = ranked.size - np.searchsorted(ranked, ranked)
-    if ranked.size <= FEW:
-        above = np.array([np.count_nonzero(candidates >= value) for value in ranked])
-    else:
-        candidates.sort()
-        above = candidates.size - np.searchsorted(candidates, ranked)
+    above = candidates.size - np.searchsorted(candidates, ranked)
     # From the best to the worst, one after the other, as the kernel adds; a plain sum would add in pairs.
     return float(np.cumsum((relevant_above / above)[::-1])[-1] / ranked.size)

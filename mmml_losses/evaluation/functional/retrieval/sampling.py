@@ -1,31 +1,27 @@
 """Estimate mean average precision over many queries from a sample, stratified by their numbers of conditions."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from math import ceil, comb, nan
-from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
 from .queries import ConditionTable, first_relevant
 
 Counts = tuple[int, int]  # (|P|, |N|)
-Run = Callable[..., Iterator[np.ndarray]]
+# Arguments ``queries`` and ``depth`` of :func:`.queries.evaluate`, and the number of queries that it evaluates.
+Job = tuple[np.ndarray | Sequence[tuple[int, ...]], int, int]
+Run = Callable[[list[Job]], Iterator[tuple[np.ndarray, np.ndarray]]]  # yields results in the order of the jobs
 
-# Entries of the largest array of random queries, and the most queries that are drawn for one stratum.
-CHUNK_ENTRIES = 1 << 22
-MAX_DRAWS = 1 << 21
-# Queries drawn to find out how many of a stratum have a relevant image.
-PILOT_DRAWS = 4096
-# Queries drawn for each query to evaluate: drawing is cheap, and more draws make the number of queries more precise.
-DRAWS_PER_QUERY = 8
-# Queries that a thread evaluates at a time.
-QUERIES_AT_A_TIME = 500
+CHUNK_ENTRIES = 1 << 22  # entries of the largest array of random queries
+MAX_DRAWS = 1 << 21  # the most queries that are drawn for one stratum
+PILOT_DRAWS = 4096  # queries drawn to find out how many of a stratum have a relevant image
+DRAWS_PER_QUERY = 8  # draws for each query to evaluate: they are cheap, and make the number of queries more precise
+QUERIES_AT_A_TIME = 500  # queries that a thread evaluates at a time
 
 
-@dataclass(frozen=True)
-class Stratum:
+class Stratum(NamedTuple):
     """Counts, mean average precision and variances of queries with some number of required and excluded classes."""
 
     size: int  # number of queries
@@ -44,31 +40,24 @@ class Stratum:
 class StratumSampler:
     r"""Sampler of queries with :math:`|P|` required classes, :math:`|N|` excluded classes and a relevant image.
 
-    All these queries are equally likely. Let M be their number. Of two methods, that with more accepted draws is used:
+    All these queries are equally likely. Of two methods, that with more accepted draws is used:
 
-    - Draw any query and accept it if an image is relevant. The accepted fraction is :math:`M / U`, with U the number of
-      all queries.
-    - Draw a pair of an image and a query that it answers, all pairs equally likely. Accept the pair if no earlier image
-      answers the query, so that every query is accepted with one image only. The fraction is :math:`M / T`, with
-      :math:`T = \sum_i \binom{p_i}{|P|} \binom{n_i}{|N|}` for images with :math:`p_i` positive and :math:`n_i`
-      negative labels.
+    - Draw any of all ``size`` queries. Accept it if an image is relevant.
+    - Draw any pair of an image and a query that it answers. Accept it if no earlier image answers the query, so that
+      every query is accepted with one image only.
 
-    The smaller of U and T, the ``cover``, is known exactly. The estimate of M is ``cover`` times the accepted fraction,
-    with the variance of a binomial proportion. A stratum without an accepted draw counts as empty.
-
-    ``counts`` is (:math:`|P|`, :math:`|N|`), ``size`` is U, and ``bits`` is as for :func:`.queries.first_relevant`.
+    The accepted fraction times the number of queries or pairs (``cover``) estimates how many queries have a relevant
+    image, with the variance of a binomial proportion. A stratum without an accepted draw counts as empty.
     """
 
     def __init__(self, counts: Counts, size: int, table: ConditionTable, bits: np.ndarray):
         self.counts, self.size, self.table, self.bits = counts, size, table, bits
         self._labels = table.satisfied.reshape(2, table.num_classes, -1)
-        pairs, places = np.unique(self._labels.sum(axis=1), axis=1, return_inverse=True)
-        answered = [comb(int(shown), counts[0]) * comb(int(absent), counts[1]) for shown, absent in pairs.T]
-        numbers = np.bincount(places.ravel())
-        num_pairs = sum(each * int(number) for each, number in zip(answered, numbers, strict=True))
-        self.cover = min(size, num_pairs)
-        self.by_image = num_pairs < size
-        self._cumulative = np.cumsum(np.array(answered, dtype=np.float64)[places.ravel()])
+        shown, absent = self._labels.sum(axis=1).tolist()
+        answered = [comb(p, counts[0]) * comb(n, counts[1]) for p, n in zip(shown, absent, strict=True)]
+        self.cover = min(size, sum(answered))
+        self.by_image = self.cover < size
+        self._cumulative = np.cumsum(np.array(answered, dtype=np.float64))
 
     def draw(self, seed: tuple[int, ...], num_draws: int, num_wanted: int) -> tuple[np.ndarray, int]:
         """Draw ``num_draws`` queries; return (first ``num_wanted`` accepted, as rows; number of all accepted)."""
@@ -115,58 +104,44 @@ class StratumSampler:
 
 
 def sample_strata(
-    table: ConditionTable, space: dict[Counts, int], sample_size: int, seed: int, module: ModuleType, run: Run
+    table: ConditionTable, space: dict[Counts, int], sample_size: int, seed: int, run: Run
 ) -> dict[Counts, Stratum]:
-    """Evaluate a sample of queries; return a dict from (number of required, number of excluded classes) to Stratum.
-
-    Strata that :func:`share_out` omits are evaluated whole. ``space`` maps strata to their numbers of queries, and
-    ``sample_size`` is the number of queries to evaluate. ``module`` has the function ``evaluate``;
-    ``run`` is :func:`.measure.run_threads` with ``num_workers``, ``progress`` and ``log`` given.
-    """
+    """Evaluate about ``sample_size`` queries of ``space``; strata that :func:`share_out` omits are evaluated whole."""
     bits = np.packbits(table.satisfied, axis=1)
     samplers = {counts: StratumSampler(counts, size, table, bits) for counts, size in space.items()}
     shares = {counts: sampler.draw((seed, 0), PILOT_DRAWS, 0)[1] / PILOT_DRAWS for counts, sampler in samplers.items()}
     numbers = share_out(sample_size, {counts: shares[counts] * samplers[counts].cover for counts in space}, space)
-    draws, queries = {}, {}
-    for counts, number in numbers.items():
-        enough = ceil(1.2 * number / shares[counts]) if shares[counts] else MAX_DRAWS
-        num_draws = min(max(enough, DRAWS_PER_QUERY * number), MAX_DRAWS)
-        queries[counts], num_accepted = samplers[counts].draw((seed, 1), num_draws, number)
-        draws[counts] = num_draws, num_accepted
-    queries |= {counts: all_queries(table.num_classes, counts) for counts in space if counts not in numbers}
-    precisions = {counts: np.empty(len(rows)) for counts, rows in queries.items()}
-    parts = [
-        (rows[start : start + QUERIES_AT_A_TIME], precisions[counts][start : start + QUERIES_AT_A_TIME])
-        for counts, rows in queries.items()
-        for start in range(0, len(rows), QUERIES_AT_A_TIME)
-    ]
-    found = run(lambda part: module.evaluate(part[0], 0, table), parts, [len(rows) for rows, _ in parts])
-    for (_, target), (num_relevant, values) in zip(parts, found, strict=True):
-        target[:] = np.where(num_relevant, values, nan)[:, 0]
-    strata = {}
-    for counts, size in space.items():
-        if counts in draws:
-            strata[counts] = samplers[counts].estimate(*draws[counts], precisions[counts])
+    draws, jobs = {}, []
+    for counts in space:
+        if counts in numbers:
+            enough = ceil(1.2 * numbers[counts] / shares[counts]) if shares[counts] else MAX_DRAWS
+            num_draws = min(max(enough, DRAWS_PER_QUERY * numbers[counts]), MAX_DRAWS)
+            rows, num_accepted = samplers[counts].draw((seed, 1), num_draws, numbers[counts])
+            draws[counts] = num_draws, num_accepted
         else:
-            defined = precisions[counts][~np.isnan(precisions[counts])]
-            strata[counts] = Stratum.of_all(size, len(defined), defined.sum())
-    return strata
+            rows = all_queries(table.num_classes, counts)
+        blocks = [rows[start : start + QUERIES_AT_A_TIME] for start in range(0, len(rows), QUERIES_AT_A_TIME)]
+        jobs += [(counts, (block, 0, len(block))) for block in blocks]
+    precisions = {counts: list[float]() for counts in space}  # of the queries with a relevant image
+    for (counts, _), (num_relevant, values) in zip(jobs, run([job for _, job in jobs]), strict=True):
+        precisions[counts] += values[num_relevant > 0].tolist()
+    return {
+        counts: samplers[counts].estimate(*draws[counts], np.array(values))
+        if counts in draws
+        else Stratum.of_all(space[counts], len(values), np.sum(values))
+        for counts, values in precisions.items()
+    }
 
 
 def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, int]) -> dict[Counts, int]:
-    """Return a dict from (number of required, of excluded classes) of a stratum to its number of queries in the sample.
+    """Share ``total`` queries out to strata with about ``num_queries`` that have a relevant image, of ``space`` in all.
 
-    A stratum is not in the dict if evaluating all its queries costs no more than a sample. Of ``total``, a tenth goes
-    to all strata equally, so that each has an interval. Half goes to strata in proportion to their queries with a
-    relevant image, which makes the overall mean precise. The rest is divided equally between the numbers of conditions.
-
-    Args:
-        total: Number of queries to evaluate.
-        num_queries: Number, or its estimate, of queries with a relevant image in each stratum.
-        space: Number of all queries in each stratum.
+    A stratum is left out if evaluating all its queries costs no more than a sample. A tenth goes to all strata equally,
+    so that each has an interval. Half goes to strata in proportion to ``num_queries``, which makes the overall mean
+    precise. The rest is divided equally between the numbers of conditions.
     """
     remaining = dict(num_queries)
-    while remaining:
+    while True:
         by_length: dict[int, float] = {}
         for counts, number in remaining.items():
             by_length[sum(counts)] = by_length.get(sum(counts), 0.0) + number
@@ -176,31 +151,20 @@ def share_out(total: int, num_queries: dict[Counts, float], space: dict[Counts, 
             share = 0.1 / len(remaining)
             if number > 0:
                 share += 0.5 * number / sum(by_length.values()) + 0.4 * number / by_length[sum(counts)] / num_lengths
-            # Two queries at least, so that their variance is defined.
-            numbers[counts] = max(2, int(total * share))
+            numbers[counts] = max(2, int(total * share))  # two at least, so that their variance is defined
         # For such a share, drawing costs as much as evaluating every query.
-        whole = [
-            counts
-            for counts, number in numbers.items()
-            if number >= remaining[counts] and DRAWS_PER_QUERY * number >= space[counts]
-        ]
+        whole = [key for key, n in numbers.items() if n >= remaining[key] and DRAWS_PER_QUERY * n >= space[key]]
         if not whole:
             return numbers
         total -= sum(round(remaining.pop(counts)) for counts in whole)
-    return {}
 
 
 def all_queries(num_classes: int, counts: Counts) -> np.ndarray:
-    """Return all queries with P required and N excluded classes, where ``counts`` is (P, N).
-
-    The result has shape (number of queries, P + N). In a row, the indices of the required classes come first. An
-    excluded class c is stored as ``num_classes + c``.
-    """
-    classes = range(num_classes)
+    """Return all queries of a stratum, as rows of conditions of a :class:`.queries.ConditionTable`."""
     rows = [
         (*positives, *negatives)
-        for positives in combinations(classes, counts[0])
-        for negatives in combinations([num_classes + index for index in classes if index not in positives], counts[1])
+        for positives in combinations(range(num_classes), counts[0])
+        for negatives in combinations([num_classes + i for i in range(num_classes) if i not in positives], counts[1])
     ]
     return np.array(rows, dtype=np.int64).reshape(len(rows), sum(counts))
 
