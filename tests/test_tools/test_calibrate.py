@@ -196,7 +196,8 @@ def test_heads_of_mmpretrain_and_replaced_losses_are_calibrated(calibrate, train
     assert not (tmp_path / 'out.pth').exists()
     calibrate(config, trained, '--loss', 'BCELoss', '--out', tmp_path / 'out.pth')
     loss = Config.fromfile(tmp_path / 'out.py').model.head.loss
-    assert loss == dict(type='mmml_losses.BCELoss', link=dict(type='mmml_losses.TemperatureLink'))
+    link = dict(type='mmml_losses.TemperatureLink')
+    assert loss == dict(type='mmml_losses.BCELoss', reduction=Config.fromfile(CONFIG).loss_reduction, link=link)
     model = built_from(tmp_path / 'out.py')
     model.load_state_dict(torch.load(tmp_path / 'out.pth', weights_only=True)['state_dict'])
     assert type(model.head).__name__ == 'MultiLabelLinearClsHead'
